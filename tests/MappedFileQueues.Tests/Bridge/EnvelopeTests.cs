@@ -109,6 +109,7 @@ public sealed partial class EnvelopeTests
     [Theory]
     [InlineData(false)]
     [InlineData(true)]
+    [Trait("Category", "Slow")]
     public void Parse_AnyBytes_ThrowsTheOneExceptionOrIsWhole(bool isSealed)
     {
         Random random = new(Seed + (isSealed ? 1 : 0));

@@ -85,6 +85,7 @@ public abstract partial class QueueContract
 [Trait("Category", "Slow")]
 public sealed class StructSharedContract() : QueueContract(QueueKind.Struct, ProducerMode.Shared, portable: false);
 
+[Trait("Category", "Slow")]
 public sealed class StructExclusiveContract() : QueueContract(QueueKind.Struct, ProducerMode.Exclusive, portable: false);
 
 public sealed class MessageSharedContract() : QueueContract(QueueKind.Message, ProducerMode.Shared, portable: false);

@@ -9,6 +9,7 @@ public sealed class TimeMarksTests
     [Theory]
     [InlineData(1_000, 345_600)]
     [InlineData(3_600_000, 8_760)]
+    [Trait("Category", "Slow")]
     public void TimeOf_AnyAge_IsTooSmallByATenthAtMost(long step, int count)
     {
         List<TimeMark> marks = [];

@@ -123,6 +123,7 @@ public sealed class LogFileInUseTests : IDisposable
 
     /// <summary>All names are held: lines are dropped and counted, as behind a full disk, until one is free.</summary>
     [Fact]
+    [Trait("Category", "Slow")]
     public void Open_AllFilesAreHeld_StartsAndDropsLines()
     {
         List<AppendFileStream> holders = [new(FilePath)];

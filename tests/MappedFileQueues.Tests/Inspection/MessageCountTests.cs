@@ -68,6 +68,7 @@ public sealed class MessageCountTests
 
     /// <summary>Retention removes and reuses segments under the count: it is never wrong by a whole segment.</summary>
     [Theory, InlineData(false), InlineData(true)]
+    [Trait("Category", "Slow")]
     public void CountAndFromEnd_BesideRetention_AgreeWithTheOffsets(bool recycles)
     {
         using TempStore store = new();

@@ -33,7 +33,11 @@ public sealed class ErrorContractTests : IDisposable
 
         string pack = Path.Combine(_temp.Root, "pack");
         using (PackStore.Open(pack))
-            NamesThisProcess(() => PackStore.Open(pack));
+        {
+            Assert.Equal(
+                [Environment.ProcessId], Assert.Throws<PackInUseException>(() => PackStore.Open(pack)).HolderProcessIds);
+        }
+
         string file = Path.Combine(_temp.Root, "lines.log");
         using (new AppendFileStream(file))
             NamesThisProcess(() => new AppendFileStream(file));

@@ -138,7 +138,7 @@ public sealed class RemovedLocksTests
         {
             first.Put("one", [1]);
             RemoveLocks(temp.StorePath, folder: true);
-            Assert.Throws<QueueInUseException>(() => PackStore.Open(temp.StorePath, options));
+            Assert.Throws<PackInUseException>(() => PackStore.Open(temp.StorePath, options));
             first.Put("two", [2]);
         }
 

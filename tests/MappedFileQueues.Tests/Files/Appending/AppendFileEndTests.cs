@@ -45,6 +45,7 @@ public sealed class AppendFileEndTests : IDisposable
     [InlineData(false, FilePreallocation.WrittenZeros)]
     [InlineData(false, FilePreallocation.ZeroRange)]
     [InlineData(true, FilePreallocation.WrittenZeros)]
+    [Trait("Category", "Slow")]
     public void Open_AfterAKill_CutsTheRoomAndNothingElse(bool portable, FilePreallocation preallocation)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "Children are killed by signals on Linux only.");

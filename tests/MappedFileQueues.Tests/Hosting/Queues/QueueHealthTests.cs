@@ -36,6 +36,7 @@ public sealed class QueueHealthTests
     }
 
     [Fact]
+    [Trait("Category", "Slow")]
     public async Task Check_ConsumerIsBehind_SaysHowFarAndHowLong()
     {
         Files.ManualTime time = new();
@@ -111,6 +112,7 @@ public sealed class QueueHealthTests
     }
 
     [Fact]
+    [Trait("Category", "Slow")]
     public async Task Check_NothingIsFlushed_IsUnhealthyAfterItsTime()
     {
         Files.ManualTime time = new();

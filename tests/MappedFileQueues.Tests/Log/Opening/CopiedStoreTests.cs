@@ -57,7 +57,7 @@ public sealed class CopiedStoreTests : IDisposable
             pack.Put("one", [1]);
         CopyWith("-al");
 
-        Assert.Throws<QueueFormatException>(() => PackStore.Open(Copy, options));
+        Assert.Throws<PackFormatException>(() => PackStore.Open(Copy, options));
         using PackReader reader = PackStore.OpenReader(Copy);
         Assert.Equal(1, reader.GetInfo().Count);
     }

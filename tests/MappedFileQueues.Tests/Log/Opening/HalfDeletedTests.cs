@@ -230,6 +230,7 @@ public sealed class HalfDeletedTests : IDisposable
     /// and the deletion failed over the folder that was not empty (three of 120 runs with one processor).
     /// </summary>
     [Fact]
+    [Trait("Category", "Slow")]
     public void Delete_BesideOpeners_LeavesAWholeStoreOrNone()
     {
         for (int round = 0; round < 40; round++)

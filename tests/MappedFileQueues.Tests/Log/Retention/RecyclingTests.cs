@@ -10,6 +10,7 @@ namespace MappedFileQueues.Tests.Log.Retention;
 /// Files of removed segments that become the next ones: nothing is lost, and nothing old comes back as a message. The messages
 /// are full of words that look like headers of messages.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class RecyclingTests : IDisposable
 {
     private const int SegmentLength = 1 << 20;

@@ -24,6 +24,7 @@ public sealed unsafe class SnapshotFaultTests : IDisposable
     [Theory]
     [InlineData(true)]
     [InlineData(false)]
+    [Trait("Category", "Slow")]
     public void Snapshot_AnyCallFails_ThrowsLeavesNothingAndTheNextWorks(bool canLink)
     {
         var disk = new FaultyDisk { CanLink = canLink };

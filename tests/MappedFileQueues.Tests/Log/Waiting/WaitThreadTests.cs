@@ -6,6 +6,7 @@ using MappedFileQueues.Tests.Contract;
 namespace MappedFileQueues.Tests.Log.Waiting;
 
 /// <summary>Asynchronous waits of many queues share the threads of the process.</summary>
+[Trait("Category", "Slow")]
 public sealed class WaitThreadTests
 {
     [Theory]
