@@ -57,7 +57,7 @@ internal static class ToolProgram
         {
             return ErrorLine.Write(exception.Message, UsageErrors.FailureOf(parsed));
         }
-        catch (ArgumentException exception) 
+        catch (ArgumentException exception)
             when (exception.Source?.StartsWith(nameof(MappedFileQueues), StringComparison.Ordinal) == true)
         {
             // The library refuses a value that only it can judge, such as one that does not fit the pack.

@@ -12,11 +12,10 @@ internal sealed class ByteSource(MappedFileConsumer consumer) : MessageSource<Re
     private byte[] _buffer = new byte[4096];
     private ReadOnlyMemory<byte>[] _messages = [];
     private int[] _ends = [];
-    private int _length;
 
     public override long Offset => consumer.Offset;
 
-    public override long OffsetBehind => Behind(consumer.Offset, _length);
+    public override long NextOffset => consumer.NextOffset;
 
     public override long CommittedOffset => consumer.CommittedOffset;
 
@@ -27,8 +26,8 @@ internal sealed class ByteSource(MappedFileConsumer consumer) : MessageSource<Re
     {
         bool found = consumer.TryConsume(out ReadOnlySpan<byte> bytes);
         // First: the buffer may move.
-        _length = Append(bytes, 0);
-        message = _buffer.AsMemory(0, _length);
+        int length = Append(bytes, 0);
+        message = _buffer.AsMemory(0, length);
         return found;
     }
 

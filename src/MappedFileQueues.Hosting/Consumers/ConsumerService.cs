@@ -279,7 +279,7 @@ internal sealed class ConsumerService<T> : BackgroundService
     private async ValueTask HandleAsync(
         MessageSource<T> source, T message, int refusalsMax, CancellationToken stoppingToken)
     {
-        _context.MoveTo(source.Offset, source.OffsetBehind);
+        _context.MoveTo(source.Offset, source.NextOffset);
         if (await TryHandleAsync(message, default, isBatch: false, refusalsMax, stoppingToken).ConfigureAwait(false) is { } error)
             await GiveUpAsync(source, error, _context.Attempt, stoppingToken).ConfigureAwait(false);
         else

@@ -4,11 +4,10 @@ namespace MappedFileQueues.Hosting.Consumers;
 internal sealed class DeserializedSource<T>(MappedFileConsumer consumer, IMessageDeserializer<T> deserializer) : MessageSource<T>
 {
     private T[] _batch = [];
-    private int _length;
 
     public override long Offset => consumer.Offset;
 
-    public override long OffsetBehind => Behind(consumer.Offset, _length);
+    public override long NextOffset => consumer.NextOffset;
 
     public override long CommittedOffset => consumer.CommittedOffset;
 
@@ -18,7 +17,6 @@ internal sealed class DeserializedSource<T>(MappedFileConsumer consumer, IMessag
     public override bool TryRead(out T message)
     {
         bool found = consumer.TryConsume(out ReadOnlySpan<byte> bytes);
-        _length = bytes.Length;
         message = found ? Deserialize(bytes) : default!;
         return found;
     }

@@ -25,8 +25,8 @@ internal abstract class MessageSource<T> : IDisposable
     /// <summary>The offset of the message in hand, or of the next one.</summary>
     public abstract long Offset { get; }
 
-    /// <summary>The offset behind the message in hand.</summary>
-    public abstract long OffsetBehind { get; }
+    /// <summary>The offset after the message in hand.</summary>
+    public abstract long NextOffset { get; }
 
     public abstract long CommittedOffset { get; }
 
@@ -40,9 +40,6 @@ internal abstract class MessageSource<T> : IDisposable
     public abstract void Rewind();
 
     public abstract void Dispose();
-
-    /// <summary>The offset behind a frame: a header of 8 bytes, the message, and padding to 8.</summary>
-    protected static long Behind(long offset, int length) => offset + 8 + ((length + 7L) & ~7L);
 }
 
 /// <summary>The message could not be made of its bytes: no further attempt can change that.</summary>

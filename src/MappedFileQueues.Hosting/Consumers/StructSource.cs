@@ -1,4 +1,3 @@
-using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 
 namespace MappedFileQueues.Hosting.Consumers;
@@ -11,7 +10,7 @@ internal sealed class StructSource<T>(MappedFileConsumer<T> consumer) : MessageS
 
     public override long Offset => consumer.Offset;
 
-    public override long OffsetBehind => Behind(consumer.Offset, Unsafe.SizeOf<T>());
+    public override long NextOffset => consumer.NextOffset;
 
     public override long CommittedOffset => consumer.CommittedOffset;
 

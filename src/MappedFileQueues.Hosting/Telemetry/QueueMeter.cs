@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using System.Diagnostics.Metrics;
+using MappedFileQueues.Format;
 using MappedFileQueues.Hosting.Queues;
 using Microsoft.Extensions.DependencyInjection;
 
@@ -117,7 +118,7 @@ internal sealed class QueueMeter : IDisposable
     {
         if (info.StructSize == 0)
             return null;
-        long frame = 8 + ((info.StructSize + 7L) & ~7L);
+        long frame = FrameHeader.FrameLength(info.StructSize);
         (long segments, long position) = Math.DivRem(info.PublishedOffset, info.SegmentSize);
         return (segments * (info.SegmentSize / frame)) + (position / frame);
     }

@@ -1,3 +1,4 @@
+using MappedFileQueues.Format;
 using MappedFileQueues.RabbitMQ.Envelopes;
 
 namespace MappedFileQueues.RabbitMQ.Fetching;
@@ -27,9 +28,6 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
     /// it keep their offsets; so inside of a stream, the envelopes tell what is missing and the places do not.
     /// </summary>
     private const int PlacesOfBroker = 1;
-
-    /// <summary>What stands before a message in a store.</summary>
-    private const int FrameHeaderLength = 8;
 
     private bool _hasHole;
 
@@ -131,7 +129,7 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
             return false;
         foreach (EnvelopeRecord record in envelope)
         {
-            if (record.Offset < place && record.Offset + FrameHeaderLength + record.Payload.Length > place)
+            if (record.Offset < place && record.Offset + FrameHeader.FrameLength(record.Payload.Length) > place)
                 return true;
         }
 

@@ -35,6 +35,11 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <summary>The offset of the next message to read: the current message until Commit or Advance.</summary>
     public long Offset => _reader.Offset;
 
+    /// <summary>
+    /// The offset after the current message, which a commit stores; <see cref="Offset"/> when there is none. One thread at a time.
+    /// </summary>
+    public long NextOffset => _reader.OffsetBehind;
+
     /// <summary>The stored offset. Everything before it is done.</summary>
     public long CommittedOffset => _core.CommittedOffset;
 

@@ -93,6 +93,8 @@ internal sealed class MessageConsumerUnderTest(MappedFileConsumer consumer) : Co
 
     public override long Offset => consumer.Offset;
 
+    public override long NextOffset => consumer.NextOffset;
+
     public override long CommittedOffset => consumer.CommittedOffset;
 
     public override long MessageOffset => consumer.MessageOffset;

@@ -26,6 +26,23 @@ public abstract partial class QueueContract
     }
 
     [Theory, MemberData(nameof(Places))]
+    public void NextOffset_EachMessage_IsWhatTheCommitStores(Segments segments, bool two)
+    {
+        using QueuePair pair = Open(segments, two);
+        ProduceMany(pair.Producer, 200);
+        ConsumerUnderTest consumer = pair.Consumer;
+        for (int number = 0; number < 200; number++)
+        {
+            Assert.Equal(number, consumer.Consume());
+            long next = consumer.NextOffset;
+            Assert.True(next > consumer.Offset);
+            consumer.Commit();
+            Assert.Equal(next, consumer.CommittedOffset);
+            Assert.Equal(consumer.Offset, consumer.NextOffset);
+        }
+    }
+
+    [Theory, MemberData(nameof(Places))]
     public void OpenConsumer_KnownName_StartDoesNotCount(Segments segments, bool two)
     {
         using QueuePair pair = Open(segments, two);

@@ -82,6 +82,8 @@ internal abstract class ConsumerUnderTest : IDisposable
 
     public abstract long Offset { get; }
 
+    public abstract long NextOffset { get; }
+
     public abstract long CommittedOffset { get; }
 
     public abstract long MessageOffset { get; }

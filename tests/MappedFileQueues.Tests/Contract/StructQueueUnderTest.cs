@@ -92,6 +92,8 @@ internal sealed class StructConsumerUnderTest(MappedFileConsumer<Tick> consumer)
 
     public override long Offset => consumer.Offset;
 
+    public override long NextOffset => consumer.NextOffset;
+
     public override long CommittedOffset => consumer.CommittedOffset;
 
     public override long MessageOffset => consumer.MessageOffset;
