@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Bench;
 /// results. The values mean nothing at this size, and none is asserted beyond what holds for any honest measurement.
 /// </summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class FigureTests
 {
     /// <summary>

@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Crash;
 /// waits ten seconds for a consumer that nobody wakes.
 /// </summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class CrashLabPlantedTests(ITestOutputHelper output)
 {
     private const int ExitViolation = 1;

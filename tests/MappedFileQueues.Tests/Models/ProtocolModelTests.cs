@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Models;
 /// the head of its file says. spin and gcc do the work; models/run compares, and is a step of `.ci/run`.
 /// </summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed partial class ProtocolModelTests
 {
     /// <summary>

@@ -9,7 +9,7 @@ public sealed partial class DocumentationTests
     private const string ThisFile = "tests/MappedFileQueues.Tests/Structure/DocumentationTests.cs";
 
     /// <summary>The command that the README gives for the tests, and that .ci/run takes from there.</summary>
-    private const string TestCommand = "dotnet test MappedFileQueues.slnx";
+    private const string TestCommand = "dotnet test MappedFileQueues.slnx --filter Category!=Laboratory";
 
     private static readonly (string What, Regex Pattern)[] s_forbidden =
     [

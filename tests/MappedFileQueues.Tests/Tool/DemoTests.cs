@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>The demo on real files: what comes out is compared with digests that the test computes itself.</summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed partial class DemoTests : IDisposable
 {
     private const int LeastLength = 50_000_000;

@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Tool;
 /// before is lost, the files as they were are kept, and the next run finishes.
 /// </summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class RepairKillTests : IDisposable
 {
     private const int Count = 200;
@@ -34,7 +35,7 @@ public sealed class RepairKillTests : IDisposable
     [InlineData("unlinkat", 1, 7)]
     [InlineData("fsync", 1, 8)]
     [InlineData("pwrite64", 1, 6)]
-    [InlineData("fdatasync", 12, 5)]
+    [InlineData("fdatasync", 10, 5)]
     public void Apply_KilledAtACall_LosesNothingAndTheNextRunFinishes(string call, int step, int killsMin)
     {
         Assert.SkipUnless(HasTracer(), "strace is not installed.");

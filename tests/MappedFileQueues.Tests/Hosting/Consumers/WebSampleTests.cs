@@ -13,6 +13,7 @@ namespace MappedFileQueues.Tests.Hosting.Consumers;
 /// in the queue, and its effect is there once.
 /// </summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class WebSampleTests : IDisposable
 {
     private const string Listening = "Now listening on: ";

@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tests.Packs.Loading;
 /// Damage anywhere in a pack: never another value, a crash or a hang. A child does it, which a crash would end.
 /// </summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class PackHostileTests : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(15);
