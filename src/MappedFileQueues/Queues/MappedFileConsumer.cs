@@ -36,7 +36,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     public long Offset => _reader.Offset;
 
     /// <summary>
-    /// The offset after the current message, which a commit stores; <see cref="Offset"/> when there is none. One thread at a time.
+    /// The offset after the current message, which a commit stores; <see cref="Offset"/> when there is none. One thread at a
+    /// time.
     /// </summary>
     public long NextOffset => _reader.OffsetBehind;
 
