@@ -56,6 +56,25 @@ public sealed class AwaitedReaderTests
         Assert.Equal([2, 3, 0, 0], rest);
     }
 
+    /// <summary>
+    /// A message that comes at once, or a cancellation, ends a wait before the thread that begins it comes back from there. The
+    /// next thread then met a call under way, and the wait ended with "two threads call at once".
+    /// </summary>
+    [Fact]
+    public void BeginWait_IsOverBeforeItReturns_AnotherThreadMayCall()
+    {
+        using TempStore store = new();
+        using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store.StorePath });
+        queue.Producer.Produce([1]);
+        MappedFileConsumer consumer = queue.Consumer;
+        var wait = new CallAtTheEnd(() => Assert.True(consumer.TryConsume(out ReadOnlySpan<byte> first) && first[0] == 1));
+
+        CoreOf(consumer).BeginWait(wait, Timeout.InfiniteTimeSpan, new CancellationToken(canceled: true));
+
+        Assert.True(wait.HasEnded);
+        Assert.Null(wait.Error);
+    }
+
     private static void Besides(LogReader reader, Action calls)
     {
         reader.IsAwaited = true;
@@ -70,4 +89,23 @@ public sealed class AwaitedReaderTests
 
     [UnsafeAccessor(UnsafeAccessorKind.Field, Name = "_reader")]
     private static extern ref LogReader ReaderOf(MappedFileConsumer<long> consumer);
+
+    [UnsafeAccessor(UnsafeAccessorKind.Field, Name = "_core")]
+    private static extern ref LogConsumer CoreOf(MappedFileConsumer consumer);
+
+    /// <summary>Makes a call on another thread as soon as the wait is over.</summary>
+    private sealed class CallAtTheEnd(Action call) : IReadWait
+    {
+        public bool HasEnded { get; private set; }
+
+        public Exception? Error { get; private set; }
+
+        public void EndOnPool(bool found, Exception? error)
+        {
+            HasEnded = true;
+            var thread = new Thread(() => Error = Record.Exception(call));
+            thread.Start();
+            thread.Join();
+        }
+    }
 }

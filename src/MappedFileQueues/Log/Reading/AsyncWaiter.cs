@@ -20,7 +20,8 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
     private bool _stopping;
 
     /// <summary>
-    /// Begins a wait until the reader has something to act on, or until the time is up. One call at a time per reader.
+    /// Begins a wait until the reader has something to act on, or until the time is up. One call at a time per reader: the
+    /// reader's call that begins the wait ends here unless this throws.
     /// </summary>
     /// <param name="wait">The object of the reader's waits.</param>
     /// <param name="call">What continues afterwards.</param>

@@ -332,9 +332,10 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             ThrowIfBarred();
             _asyncWaits.Begin(_asyncWait, call, timeout, cancellationToken);
         }
-        finally
+        catch
         {
             Reader.EndCall();
+            throw;
         }
     }
 

@@ -29,7 +29,10 @@ internal sealed class PendingRead(AsyncWaiter waiter, LogReader reader)
     /// <summary>The last look met a claim, whose owner may be dead and then wakes nobody.</summary>
     public bool SawHole { get; set; }
 
-    /// <summary>Begins a new wait. A token that is cancelled already ends it at once.</summary>
+    /// <summary>
+    /// Begins a new wait, in a call of the reader, which ends here: the wait may be over before its caller returns, and then
+    /// another thread reads. A token that is cancelled already ends it at once.
+    /// </summary>
     public void Begin(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken)
     {
         Debug.Assert(_call is null, "The last wait has ended.");
@@ -39,6 +42,7 @@ internal sealed class PendingRead(AsyncWaiter waiter, LogReader reader)
         var length = (long)(timeout.TotalSeconds * Stopwatch.Frequency);
         EndsAt = timeout < TimeSpan.Zero || length > long.MaxValue - now ? long.MaxValue : now + length;
         reader.IsAwaited = true;
+        reader.EndCall();
         _token = cancellationToken;
         if (cancellationToken.CanBeCanceled)
             _registration = cancellationToken.UnsafeRegister(
