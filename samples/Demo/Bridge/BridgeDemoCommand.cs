@@ -1,6 +1,5 @@
 using System.CommandLine;
 using System.Globalization;
-using MappedFileQueues.Tool.Arguments;
 using MappedFileQueues.Demo.Brokers;
 using MappedFileQueues.Tool.Output;
 

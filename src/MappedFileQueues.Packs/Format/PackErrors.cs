@@ -16,13 +16,9 @@ internal static class PackErrors
         new($"File locks are not reliable on this file system, so a pack is not safe there: path={path}, fileSystem={name}. "
             + "Put it on a local one, or set DangerouslyAllowFileSystem.");
 
-    public static PackInUseException InUse(HeldDirectory directory)
-    {
-        QueueInUseException held = directory.InUse(
-            PackNames.WriterLock, "Another writer has the pack open",
-            "Close it there, or read the pack by PackStore.OpenReader, which needs no lock.");
-        return new PackInUseException(held.Message, held.HolderProcessIds);
-    }
+    public static MappedFileQueueException InUse(HeldDirectory directory) => OfPack(directory.InUse(
+        PackNames.WriterLock, "Another writer has the pack open",
+        "Close it there, or read the pack by PackStore.OpenReader, which needs no lock."))!;
 
     /// <summary>The pack's own error for one of the files and locks that stores have too; null if it is no such error.</summary>
     public static MappedFileQueueException? OfPack(MappedFileQueueException error) => error switch

@@ -5,6 +5,9 @@ namespace MappedFileQueues.Tests.Docs;
 /// <summary>The commands that a page tells its reader to type.</summary>
 internal static partial class PageCommands
 {
+    /// <summary>The command that the README gives for the tests, and that .ci/run takes from there.</summary>
+    public const string TestCommand = "dotnet test MappedFileQueues.slnx --filter Category!=Laboratory";
+
     private const string ToolFromSources = "dotnet run --project src/MappedFileQueues.Tool -c Release -- ";
     private const string InstalledTool = "mfq ";
 

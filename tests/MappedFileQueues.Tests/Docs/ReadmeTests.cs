@@ -15,8 +15,6 @@ public sealed partial class ReadmeTests : IDisposable
     /// <summary>The commands whose output the page shows.</summary>
     private const int FirstCommands = 5;
 
-    private const string TestCommand = "dotnet test MappedFileQueues.slnx --filter Category!=Laboratory";
-
     private const string DemoCommand = "dotnet run --project samples/Demo -c Release";
 
     private static readonly string s_readme = File.ReadAllText(Repository.PathOf("README.md"));
@@ -34,7 +32,7 @@ public sealed partial class ReadmeTests : IDisposable
     public void Readme_Commands_EndWell()
     {
         File.Copy(Repository.PathOf("README.md"), Path.Combine(_temp.Root, "README.md"));
-        string[] lines = [.. Commands().Where(line => line != TestCommand)];
+        string[] lines = [.. Commands().Where(line => line != PageCommands.TestCommand)];
         Assert.Equal(DemoCommand, lines[0]);
         ProcessStartInfo demo = new("dotnet", ["exec", Repository.DemoPath, "--seconds", "1"]) { WorkingDirectory = _temp.Root };
         ToolRun.Start(demo, []).Expect(0);

@@ -1,4 +1,5 @@
 using System.Text.RegularExpressions;
+using MappedFileQueues.Tests.Docs;
 
 namespace MappedFileQueues.Tests.Structure;
 
@@ -7,9 +8,6 @@ public sealed partial class DocumentationTests
 {
     /// <summary>This file has to name what it forbids.</summary>
     private const string ThisFile = "tests/MappedFileQueues.Tests/Structure/DocumentationTests.cs";
-
-    /// <summary>The command that the README gives for the tests, and that .ci/run takes from there.</summary>
-    private const string TestCommand = "dotnet test MappedFileQueues.slnx --filter Category!=Laboratory";
 
     private static readonly (string What, Regex Pattern)[] s_forbidden =
     [
@@ -46,7 +44,7 @@ public sealed partial class DocumentationTests
 
     [Fact]
     public void Readme_TestCommand_StandsOnALineOfItsOwn() =>
-        Assert.Contains(TestCommand, File.ReadLines(Repository.PathOf("README.md")));
+        Assert.Contains(PageCommands.TestCommand, File.ReadLines(Repository.PathOf("README.md")));
 
     [Fact]
     public void Pages_LinksToFiles_LeadSomewhereInTheRepository() =>

@@ -14,9 +14,6 @@ namespace MappedFileQueues.Log.Reading;
 /// </summary>
 internal sealed unsafe partial class LogConsumer : IDisposable
 {
-    /// <summary>How often a waiting consumer checks whether the store is still the one that it opened.</summary>
-    public static readonly TimeSpan LookAfterStore = LogStore.LookInterval;
-
     private readonly WakeSignal _signal;
     private readonly AsyncWaiter _asyncWaits;
     private readonly PendingRead _asyncWait;

@@ -15,7 +15,7 @@ namespace MappedFileQueues.Log.Store;
 internal sealed unsafe class LogStore : LogView, IDisposable
 {
     /// <summary>How often a call that waits looks whether the store is still the one that was opened.</summary>
-    public static readonly TimeSpan LookInterval = TimeSpan.FromSeconds(1);
+    private static readonly TimeSpan s_lookInterval = TimeSpan.FromSeconds(1);
 
     private readonly PlatformLock _attached;
     private readonly PlatformLock? _metaLock;
@@ -245,7 +245,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     /// <param name="now">The time, by Stopwatch.</param>
     public void ThrowIfReplaced(ref long looked, long now)
     {
-        if (Stopwatch.GetElapsedTime(looked, now) < LookInterval)
+        if (Stopwatch.GetElapsedTime(looked, now) < s_lookInterval)
             return;
         looked = now;
         ThrowIfReplaced();
