@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.StoreFiles;
 
 namespace MappedFileQueues.Tool.Produce;
 
@@ -28,7 +29,7 @@ internal sealed class ProduceRun : IDisposable
         _mayWait = options.MaxUnconsumedBytes > 0;
         StoreMeta? there = AttachedStore.FindMeta(options.StorePath);
         _lengthMax = FrameHeader.PayloadLimit(
-            there?.SegmentLength ?? options.ToRequest(StoreKind.Messages, structSize: 0, fingerprint: 0).SegmentLength);
+            there?.SegmentLength ?? StoreRequest.From(options, StoreKind.Messages, structSize: 0, fingerprint: 0).SegmentLength);
         _isNew = there is null;
         _hadFolder = Directory.Exists(options.StorePath);
         if (_isNew)

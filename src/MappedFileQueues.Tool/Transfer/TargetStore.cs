@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.StoreFiles;
 
 namespace MappedFileQueues.Tool.Transfer;
 
@@ -38,7 +39,7 @@ internal sealed class TargetStore : IDisposable
         }
 
         _lengthMax = FrameHeader.PayloadLimit(
-            there?.SegmentLength ?? options.ToRequest(_kind, _structSize, _layout).SegmentLength);
+            there?.SegmentLength ?? StoreRequest.From(options, _kind, _structSize, _layout).SegmentLength);
     }
 
     /// <summary>The number of messages appended.</summary>

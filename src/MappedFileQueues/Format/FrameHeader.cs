@@ -87,4 +87,13 @@ internal static class FrameHeader
             && ((uint)header & Extended) == 0
             && FrameLength(Length(header)) <= room;
     }
+
+    /// <summary>The length of a batch in the log: one frame per message, without gaps.</summary>
+    public static long BatchLength(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
+    {
+        long total = 0;
+        foreach (ReadOnlyMemory<byte> message in messages)
+            total += FrameLength(message.Length);
+        return total;
+    }
 }

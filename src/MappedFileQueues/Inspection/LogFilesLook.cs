@@ -42,7 +42,7 @@ internal static unsafe class LogFilesLook
     }
 
     /// <summary>There are blocks for every message.</summary>
-    // P20 acquire: behind the offset, which it is raised before; pairs with P20 full in SegmentMaker.
+    // P20 acquire: behind the offset, which it is raised before; pairs with P20 full in BlockAllocator.
     private static bool IsPlausible(long offset, ControlPage control) => offset <= SharedWord.ReadAcquire(control.Allocated);
 
     /// <summary>Whether the control page belongs to this boot, so that memory is whole.</summary>

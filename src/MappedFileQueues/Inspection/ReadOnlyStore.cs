@@ -60,7 +60,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     /// <summary>Read anew each time: retention raises it while this store reads.</summary>
     public override long LowWater => OldestOffset.Find(Directory, Meta, _control);
 
-    // P20 acquire: pairs with P20 full in SegmentMaker.
+    // P20 acquire: pairs with P20 full in BlockAllocator.
     public override long Allocated => _control is null ? 0 : SharedWord.ReadAcquire(_control.Allocated);
 
     /// <summary>

@@ -192,7 +192,7 @@ internal sealed unsafe class StoreReader : IDisposable
         if (start.IsLatest)
         {
             long end = _store.FindLatest();
-            return _corruption == CorruptionPolicy.Throw ? end : FrameStarts.FindEndBehindDamage(_store, _corruption, end);
+            return _corruption == CorruptionPolicy.Throw ? end : FrameStarts.FindEndBehindDamage(_store, null, _corruption, end);
         }
 
         if (start.CountFromEnd is { } count)
@@ -200,7 +200,7 @@ internal sealed unsafe class StoreReader : IDisposable
         if (start.ExactOffset is not { } offset)
             return _store.LowWater;
         // Where its messages were removed, the first read steps over them, and tells.
-        if (!_store.IsFrameStart(offset) && !FrameStarts.IsReached(_store, _corruption, offset)
+        if (!_store.IsFrameStart(offset) && !FrameStarts.IsReached(_store, null, _corruption, offset)
             && !(_reader.SkipsGaps && offset < _store.LowWater))
             throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
                 + $"first={_store.LowWater}, path={_store.Path}. Use an offset that a read or Produce returned.");

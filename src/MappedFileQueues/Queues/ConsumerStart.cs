@@ -1,6 +1,7 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log;
 using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
@@ -14,17 +15,18 @@ namespace MappedFileQueues;
 internal static unsafe class ConsumerStart
 {
     /// <summary>The offset that the consumer has stored, checked; one below the log's first is returned as it is.</summary>
-    public static long FindStored(LogStore store, CursorFile cursor, string name, CorruptionPolicy policy)
+    public static long FindStored(
+        LogStore store, RetentionThread retention, CursorFile cursor, string name, CorruptionPolicy policy)
     {
         long offset = cursor.Offset;
-        if (store.IsRemoved(offset))
+        if (retention.IsRemoved(offset))
             return offset;
         // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
         if (offset == SharedWord.ReadAcquire(store.Control.TailHint)
-            || IsWholeFrame(store, offset) || FrameStarts.Contains(store, policy, offset))
+            || IsWholeFrame(store, offset) || FrameStarts.Contains(store, retention, policy, offset))
             return offset;
         // Its frame is damaged: start at the damage, step over it and report it.
-        long damage = FrameStarts.FindDamageOver(store, policy, offset);
+        long damage = FrameStarts.FindDamageOver(store, retention, policy, offset);
         if (damage >= 0)
             return damage;
         // Removed since the first look.
@@ -42,16 +44,16 @@ internal static unsafe class ConsumerStart
         + $"path={store.Path}. Open it with OnOutOfRange, or reset the consumer.");
 
     /// <summary>Finds where a new consumer or reader starts.</summary>
-    public static long FindNew(LogStore store, QueueStart start, CorruptionPolicy policy)
+    public static long FindNew(LogStore store, RetentionThread retention, QueueStart start, CorruptionPolicy policy)
     {
         if (start.IsLatest)
-            return FrameStarts.FindEnd(store, policy, SafeWalkStart(store));
+            return FrameStarts.FindEnd(store, retention, policy, SafeWalkStart(store));
         if (start.CountFromEnd is { } count)
-            return FrameStarts.FindFromEnd(store, count, FrameStarts.FindEnd(store, policy, SafeWalkStart(store)));
+            return FrameStarts.FindFromEnd(store, count, FrameStarts.FindEnd(store, retention, policy, SafeWalkStart(store)));
 
         if (start.ExactOffset is not { } offset)
             return store.LowWater;
-        if (offset < store.LowWater || offset % FrameHeader.Size != 0 || !FrameStarts.Contains(store, policy, offset))
+        if (offset < store.LowWater || offset % FrameHeader.Size != 0 || !FrameStarts.Contains(store, retention, policy, offset))
             throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
                 + $"first={store.LowWater}, path={store.Path}. Use an offset that a read or Produce returned.");
         return offset;

@@ -62,7 +62,7 @@ internal sealed class ProducerCore
         if (level == DurabilityLevel.Group || _flushEvery > 0)
             ThrowIfOwnClaimIsOpen();
         if (level == DurabilityLevel.Interval)
-            _queue.Attachment.FlushThread.StartTicking();
+            _queue.FlushThread.StartTicking();
     }
 
     /// <summary>How long a call with these options waits.</summary>
@@ -201,14 +201,14 @@ internal sealed class ProducerCore
             if (_disposed)
                 return;
             _disposed = true;
-            _queue.Attachment.CloseAppender(Appender);
+            _queue.CloseAppender(Appender);
         }
 
         _queue.Remove(face);
     }
 
     /// <summary>While asynchronous calls wait for consumers, later ones wait behind them.</summary>
-    private bool IsAnyWaiting => _queue.Attachment.PendingAppends?.IsAnyThere == true;
+    private bool IsAnyWaiting => _queue.IsAnyAppendWaiting;
 
     /// <summary>The longest time that a timer takes, some 49 days; beyond that a call has no limit.</summary>
     private static readonly TimeSpan TimerMax = TimeSpan.FromMilliseconds(uint.MaxValue - 1L);

@@ -2,32 +2,58 @@ using System.Diagnostics;
 using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Inspection;
-using MappedFileQueues.Log;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Snapshots;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
-using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
 
-/// <summary>The core of both kinds of queue: an attached store, and the producers and consumers opened on it.</summary>
-internal sealed class QueueCore : IDisposable
+/// <summary>
+/// One open store, from opening to the end, for both kinds of queue: what works on it (producers, consumers, flushes, retention,
+/// waits), the calls under way, and the one place where all of it ends. It stays rooted while it is open: no finalizer may unmap
+/// or unlock under a call or a span.
+/// <para>The end has three stages, which <see cref="LogStore"/> keeps: no new call begins and waits end; producers, consumers and
+/// the calls under way have ended, and threads and the last flush follow; files and locks are released.</para>
+/// </summary>
+internal sealed partial class QueueCore : IDisposable
 {
     /// <summary>The remedy when a consumer that is to be changed holds its name.</summary>
     private const string CloseOrWait = "Close it, or raise LockTimeout.";
+
+    private static readonly HashSet<QueueCore> s_open = [];
 
     private readonly Lock _lock = new();
     private readonly List<IDisposable> _children = [];
     private readonly CallGate _gate = new();
     private readonly Action<CorruptionSkippedEventArgs>? _onSkipped;
     private readonly Action<MessagesSkippedEventArgs>? _onGap;
-    private volatile bool _disposed;
+    private readonly SegmentRoller _roller;
+    private readonly ProducerAdmission _admission;
+    private readonly AsyncWaiter _asyncWaits;
+
+    /// <summary>For consumers that see only what is on disk.</summary>
+    private readonly AsyncWaiter _durableAsyncWaits;
+
+    /// <summary>How far producers may go beyond the slowest consumer; null: without limit.</summary>
+    private readonly ConsumerLimit? _consumerLimit;
+
+    /// <summary>Asynchronous appends that wait for consumers; null without a limit.</summary>
+    private readonly PendingAppends? _pendingAppends;
+
+    /// <param name="options">The user's options.</param>
+    /// <param name="kind">Structs or messages.</param>
+    /// <param name="structSize">The size of the struct in bytes; 0 for messages.</param>
+    /// <param name="fingerprint">That of the struct's layout; 0 for messages.</param>
+    /// <param name="onSkipped">Called when a consumer has skipped damage.</param>
+    /// <param name="onGap">Called when a consumer has skipped what was removed.</param>
+    /// <param name="onDeleting">Called before retention removes a segment.</param>
 
     public QueueCore(
         MappedFileQueueOptions options,
@@ -39,20 +65,52 @@ internal sealed class QueueCore : IDisposable
         Action<SegmentDeletingEventArgs>? onDeleting = null)
     {
         ArgumentNullException.ThrowIfNull(options);
-        LogSettings settings = options.ToSettings();
+        LogSettings settings = LogSettings.From(options);
         Level = options.Durability;
         Corruption = options.Corruption;
         _onSkipped = onSkipped;
         _onGap = onGap;
-        StoreRequest request = options.ToRequest(kind, structSize, fingerprint);
-        OpenedStore opened = StoreOpening.Open(request, settings, options.Platform ?? CurrentPlatform.Services);
-        Attachment = new LogAttachment(opened, settings, onDeleting);
-        BeginRetention(options.Retention);
+        StoreRequest request = StoreRequest.From(options, kind, structSize, fingerprint);
+        Store = StoreOpening.Open(request, settings, options.Platform ?? CurrentPlatform.Services);
+        Flusher = new LogFlusher(Store);
+        FlushThread = new FlushThread(Store, Flusher);
+        Retention = new StoreRetention(Store, onDeleting);
+        RetentionThread = new RetentionThread(Store, Retention);
+        if (settings.UnconsumedBytesMax > 0)
+        {
+            _consumerLimit = new ConsumerLimit(Store, settings.UnconsumedBytesMax);
+            _pendingAppends = new PendingAppends(Store, _consumerLimit);
+        }
+
+        _roller = new SegmentRoller(Store, FlushThread, RetentionThread, _consumerLimit);
+        _admission = new ProducerAdmission(Store, _roller, Flusher);
+        _asyncWaits = new AsyncWaiter(Store, Store.Wake);
+        _durableAsyncWaits = new AsyncWaiter(Store, Store.FlushWake);
+        lock (s_open)
+            s_open.Add(this);
+        try
+        {
+            if (settings.FlushesAtIntervals)
+                FlushThread.StartTicking();
+            BeginRetention(options.Retention);
+        }
+        catch
+        {
+            // For example, the system gave no thread. Nobody else disposes what its constructor did not return.
+            Dispose();
+            throw;
+        }
     }
 
-    public LogAttachment Attachment { get; }
+    public LogStore Store { get; }
 
-    public LogStore Store => Attachment.Store;
+    public LogFlusher Flusher { get; }
+
+    public FlushThread FlushThread { get; }
+
+    public StoreRetention Retention { get; }
+
+    public RetentionThread RetentionThread { get; }
 
     public DurabilityLevel Level { get; }
 
@@ -82,101 +140,12 @@ internal sealed class QueueCore : IDisposable
         return Add(open());
     }
 
-    /// <summary>Takes a consumer's name, and waits for it up to LockTimeout.</summary>
-    /// <param name="name">The name.</param>
-    /// <param name="options">Where it starts, and what it sees.</param>
-    /// <param name="face">Creates its public face.</param>
-    public T OpenConsumer<T>(string name, ConsumerOptions options, Func<LogConsumer, T> face)
-        where T : IDisposable
-    {
-        using CallGate.Call call = BeginCall();
-        ThrowIfInvalid(name);
-        return Add(face(WaitForName(name, () => TryOpenConsumer(name, options),
-            "Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.")));
-    }
-
-    /// <summary>Removes a consumer, once no process holds its name; false when there is none.</summary>
-    public bool DeleteConsumer(string name) => ChangeConsumer(name, () =>
-    {
-        if (!ConsumerRemoval.HasTraces(Store.Directory, name))
-            return false;
-        using PlatformLock held = WaitForName(
-            name, () => Store.Directory.TryLock(StoreNames.ConsumerLock(name), LockKind.Exclusive), CloseOrWait);
-        try
-        {
-            return ConsumerRemoval.Remove(Store.Directory, Store.Control, Store.Os.IsPortable, name);
-        }
-        finally
-        {
-            Store.RoomWake.WakeIfAwaited();
-        }
-    });
-
-    /// <summary>Moves the stored offset of a consumer that no process holds, or creates it; returns the offset.</summary>
-    public long ResetConsumer(string name, QueueStart start) => ChangeConsumer(name, () =>
-    {
-        var options = new ConsumerOptions { Start = start };
-        using LogConsumer consumer = WaitForName(name, () => TryOpenConsumer(name, options, isReset: true), CloseOrWait);
-        return consumer.CommittedOffset;
-    });
-
-    /// <summary>What both calls share that change a consumer which they do not open.</summary>
-    private T ChangeConsumer<T>(string name, Func<T> change)
-    {
-        using CallGate.Call call = BeginCall();
-        ThrowIfInvalid(name);
-        Store.ThrowIfReplaced();
-        return change();
-    }
-
-    /// <summary>Repeats an attempt that needs a consumer's name, up to LockTimeout.</summary>
-    private T WaitForName<T>(string name, Func<T?> tryTake, string remedy)
-        where T : class
-    {
-        var deadline = new Deadline(Store.Settings.LockTimeout);
-        long began = Stopwatch.GetTimestamp();
-        try
-        {
-            while (true)
-            {
-                if (tryTake() is { } taken)
-                    return taken;
-                if (deadline.IsOver && IsHeld(name))
-                    throw NameInUse(name, remedy);
-                Store.ThrowIfClosing();
-                Thread.Sleep(1);
-            }
-        }
-        finally
-        {
-            Store.Settings.LockWaits.Note(StoreNames.ConsumerLock(name), began);
-        }
-    }
-
-    /// <summary>The same, but waits for the name until cancelled.</summary>
-    public async ValueTask<T> OpenConsumerAsync<T>(
-        string name, ConsumerOptions options, Func<LogConsumer, T> face, CancellationToken cancellationToken)
-        where T : IDisposable
-    {
-        using CallGate.Call call = BeginCall();
-        ThrowIfInvalid(name);
-        int pauseMs = 1;
-        while (true)
-        {
-            cancellationToken.ThrowIfCancellationRequested();
-            if (TryOpenConsumer(name, options) is { } consumer)
-                return Add(face(consumer));
-            await Task.Delay(pauseMs, cancellationToken).ConfigureAwait(false);
-            pauseMs = Math.Min(pauseMs * 2, 50);
-        }
-    }
-
     private T Add<T>(T child)
         where T : IDisposable
     {
         lock (_lock)
         {
-            if (!_disposed)
+            if (!Store.IsClosing)
             {
                 _children.Add(child);
                 return child;
@@ -193,122 +162,7 @@ internal sealed class QueueCore : IDisposable
             _children.Remove(child);
     }
 
-    public void ThrowIfDisposed() => PublicNames.ThrowIfDisposed(_disposed, PublicNames.Queue);
-
-    public long Flush()
-    {
-        using CallGate.Call call = BeginCall();
-        return Attachment.Flusher.Flush();
-    }
-
-    /// <summary>Completes when everything before the goal is on disk, as far as it is published at the call.</summary>
-    public ValueTask<long> FlushAsync(long goal, CancellationToken cancellationToken)
-    {
-        if (cancellationToken.IsCancellationRequested)
-            return ValueTask.FromCanceled<long>(cancellationToken);
-        using CallGate.Call call = BeginCall();
-        long confirmed = Store.ConfirmedOffset;
-        if (goal <= confirmed)
-            return ValueTask.FromResult(confirmed);
-        Store.Producers.ThrowIfOwnClaimIsOpen();
-        return Pend(goal, null, cancellationToken);
-    }
-
-    /// <summary>Waits for a flush of everything before the goal.</summary>
-    public void WaitForFlush(long goal, FlushPatience patience)
-    {
-        using CallGate.Call call = BeginCall();
-        Attachment.Flusher.WaitFor(goal, patience);
-    }
-
-    /// <summary>The same without blocking. The result is the offset that the caller passes.</summary>
-    public ValueTask<long> WaitForFlushAsync(long goal, long offset, CancellationToken cancellationToken)
-    {
-        using CallGate.Call call = BeginCall();
-        return Store.ConfirmedOffset >= goal ? ValueTask.FromResult(offset) : Pend(goal, offset, cancellationToken);
-    }
-
-    /// <summary>Whether producers wait for consumers at a limit.</summary>
-    public bool IsLimited => Attachment.ConsumerLimit is not null;
-
-    /// <summary>Begins the wait of a producer that found no room.</summary>
-    /// <exception cref="QueueFullException">The options say that it does not wait.</exception>
-    public RoomWait BeginRoomWait(FlushPatience patience)
-    {
-        ThrowIfFull();
-        return new RoomWait(Store, Attachment.ConsumerLimit!, _gate, patience);
-    }
-
-    /// <summary>Appends messages when there is room; the result is the first one's offset.</summary>
-    public Task<long> AppendLater(LogAppender appender, WaitingMessages messages, CancellationToken cancellationToken)
-    {
-        using CallGate.Call call = BeginCall();
-        return Attachment.PendingAppends!.Add(appender, messages, cancellationToken);
-    }
-
-    /// <summary>Called when there is no room.</summary>
-    public void ThrowIfFull()
-    {
-        if (!Store.Settings.ThrowsWhenFull)
-            return;
-        using CallGate.Call call = BeginCall();
-        throw new QueueFullException("Consumers are too far behind; nothing was appended: "
-            + $"{RoomWait.Describe(Store, Attachment.ConsumerLimit!)}.");
-    }
-
-    public LogAppender OpenAppender()
-    {
-        using CallGate.Call call = BeginCall();
-        return Attachment.OpenAppender();
-    }
-
-    /// <summary>Makes room for the next messages of an appender.</summary>
-    public void Prepare(LogAppender appender, long bytes)
-    {
-        using CallGate.Call call = BeginCall();
-        appender.Prepare(bytes);
-    }
-
-    /// <summary>Moves a consumer and stores its position.</summary>
-    public void Seek(LogConsumer consumer, QueueStart start)
-    {
-        using CallGate.Call call = BeginCall();
-        while (true)
-        {
-            long offset = ConsumerStart.FindNew(Store, start, consumer.Policy);
-            try
-            {
-                consumer.Move(offset);
-                return;
-            }
-            catch (OffsetOutOfRangeException) when (start.ExactOffset is null && offset < Store.LowWater)
-            {
-                // The oldest segment was removed in between.
-            }
-        }
-    }
-
-    /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the oldest offset kept.</summary>
-    public long Trim(long before)
-    {
-        using CallGate.Call call = BeginCall();
-        Store.ThrowIfReplaced();
-        return Attachment.Retention.Trim(before);
-    }
-
-    /// <summary>The oldest offset that <see cref="Trim"/> would keep.</summary>
-    public long FindKept(long before)
-    {
-        using CallGate.Call call = BeginCall();
-        return Attachment.Retention.FindKept(before);
-    }
-
-    /// <summary>The start of the first segment that was written to at a time or later.</summary>
-    public long FindWrittenSince(DateTimeOffset time)
-    {
-        using CallGate.Call call = BeginCall();
-        return Attachment.Retention.FindWrittenSince(time);
-    }
+    public void ThrowIfDisposed() => Store.ThrowIfClosing();
 
     /// <inheritdoc cref="LogStore.TryFence"/>
     public bool TryFence(long offset, int slot)
@@ -316,87 +170,6 @@ internal sealed class QueueCore : IDisposable
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
         return Store.TryFence(offset, slot);
-    }
-
-    /// <summary>Makes a policy the store's, for every process.</summary>
-    public void SetRetention(RetentionOptions policy)
-    {
-        ArgumentNullException.ThrowIfNull(policy);
-        policy.ThrowIfInvalid();
-        using CallGate.Call call = BeginCall();
-        Store.ThrowIfReplaced();
-        try
-        {
-            WriteRetention(policy);
-        }
-        catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno))
-        {
-            // The new policy may be the remedy: what it removes makes room for itself.
-            Attachment.Retention.MakeRoom(policy);
-            WriteRetention(policy);
-        }
-
-        Attachment.Retention.Notice();
-    }
-
-    private void WriteRetention(RetentionOptions policy)
-    {
-        using (Store.TakeOpenLock())
-            RetentionFile.Write(Store.Directory, Store.Meta.StoreId, policy);
-    }
-
-    /// <summary>Applies the store's policy now, for a program that does not have the store open for long.</summary>
-    public void ApplyRetention()
-    {
-        using CallGate.Call call = BeginCall();
-        Attachment.Retention.Apply();
-    }
-
-    /// <summary>Sets the policy of the options before anything is removed, or begins with the one that the store has.</summary>
-    private void BeginRetention(RetentionOptions? policy)
-    {
-        try
-        {
-            if (policy is not null && policy != TryReadRetention())
-            {
-                SetRetention(policy);
-                return;
-            }
-
-            // Whoever wrote it may have died before its name survived a power cut.
-            if (policy is not null)
-                Store.Directory.FlushEntries("");
-            if (Store.Directory.Identify(StoreNames.Retention) is not null)
-                Attachment.Retention.Notice();
-        }
-        catch
-        {
-            Dispose();
-            throw;
-        }
-    }
-
-    /// <summary>Null also where the policy is damaged: setting it is the remedy.</summary>
-    private RetentionOptions? TryReadRetention()
-    {
-        try
-        {
-            return RetentionFile.Read(Store.Directory, Store.Meta.StoreId);
-        }
-        catch (QueueFormatException)
-        {
-            return null;
-        }
-    }
-
-    /// <summary>Waits for the goal in the list that the flush thread serves. Runs inside a call.</summary>
-    private ValueTask<long> Pend(long goal, long? offset, CancellationToken cancellationToken)
-    {
-        // First: a call in a list that no thread serves would never end.
-        Attachment.FlushThread.EnsureStarted();
-        ValueTask<long> pending = Attachment.FlushThread.Pending.Add(goal, offset, cancellationToken);
-        Attachment.FlushThread.Notice();
-        return pending;
     }
 
     public MappedFileQueueInfo GetInfo(bool countsMessages = false)
@@ -410,7 +183,7 @@ internal sealed class QueueCore : IDisposable
     public MappedFileQueueStatistics GetStatistics()
     {
         using CallGate.Call call = BeginCall();
-        (long flushes, TimeSpan duration, TimeSpan durationMax, DateTimeOffset? lastFlush) = Attachment.Flusher.Times.Read();
+        (long flushes, TimeSpan duration, TimeSpan durationMax, DateTimeOffset? lastFlush) = Flusher.Times.Read();
         (long waits, TimeSpan longest, string? lastLock) = Store.Settings.LockWaits.Read();
         return new MappedFileQueueStatistics
         {
@@ -432,7 +205,7 @@ internal sealed class QueueCore : IDisposable
         ArgumentException.ThrowIfNullOrWhiteSpace(target);
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
-        return new SnapshotWriter(Store, Attachment.Flusher)
+        return new SnapshotWriter(Store, Flusher)
             .Write(Path.TrimEndingDirectorySeparator(Path.GetFullPath(target)), options?.KeepStoreId ?? false);
     }
 
@@ -444,14 +217,15 @@ internal sealed class QueueCore : IDisposable
         List<IDisposable> children;
         lock (_lock)
         {
-            if (_disposed)
+            if (!Store.TryBeginClosing())
                 return;
-            _disposed = true;
             children = [.. _children];
             _children.Clear();
         }
 
-        Attachment.BeginClosing();
+        Flusher.Interrupt();
+        if (_consumerLimit is not null)
+            Store.RoomWake.Interrupt();
         // An exception must not keep the rest from closing: a half-closed queue would hold its locks forever.
         Exception? first = null;
         foreach (IDisposable child in children)
@@ -467,73 +241,54 @@ internal sealed class QueueCore : IDisposable
         }
 
         _gate.Close();
-        Attachment.Dispose();
+        End();
         if (first is not null)
             ExceptionDispatchInfo.Throw(first);
     }
 
-    private LogConsumer? TryOpenConsumer(string name, ConsumerOptions options, bool isReset = false)
+    /// <summary>Ends the threads, flushes for the last time, and releases the store.</summary>
+    private void End()
     {
-        using CallGate.Call call = BeginCall();
-        Store.ThrowIfReplaced();
-        CursorFile? cursor = CursorFile.TryOpen(Store.Directory, Store.Control, name);
-        if (cursor is null)
-            return null;
+        Store.End();
+        Debug.Assert(_producerCount == 0, "Each producer is a child, and was closed.");
+        RetentionThread.Dispose();
+        Retention.Dispose();
+        EndFlushing();
         try
         {
-            // With the name held: its lock may be a new file.
-            Store.ThrowIfLocksRemoved();
-            CorruptionPolicy policy = options.Corruption ?? Corruption;
-            AsyncWaiter waits = options.DurableOnly ? Attachment.DurableAsyncWaits : Attachment.AsyncWaits;
-            bool isNew = isReset || !cursor.HasOffset;
-            LogConsumer consumer;
-            do
-            {
-                long offset = isNew
-                    ? ConsumerStart.FindNew(Store, options.Start, policy)
-                    : ConsumerStart.FindStored(Store, cursor, name, policy);
-                consumer = new LogConsumer(Store, waits, name, cursor, offset, options.DurableOnly, policy,
-                    (error, from, to) => _onSkipped?.Invoke(new CorruptionSkippedEventArgs(name, error, from, to)),
-                    options.OnOutOfRange,
-                    (from, to) => _onGap?.Invoke(new MessagesSkippedEventArgs(name, from, to)));
-            }
-            // Segments were removed meanwhile: where a new consumer starts is another place now.
-            while (isNew && !consumer.IsInLog);
-            if (!consumer.IsInLog && options.OnOutOfRange == OutOfRangePolicy.Throw)
-                throw ConsumerStart.Removed(Store, name, cursor.Offset);
-            // It holds retention back, after a power cut too. Each time: whoever made the cursor may have died before this.
-            consumer.FlushCursor();
-            return consumer;
+            _asyncWaits.Dispose();
+            _durableAsyncWaits.Dispose();
+            _pendingAppends?.Dispose();
+            Flusher.Dispose();
         }
-        catch
+        finally
         {
-            cursor.Dispose();
-            throw;
+            _consumerLimit?.Dispose();
+            Store.Dispose();
         }
+
+        lock (s_open)
+            s_open.Remove(this);
     }
 
     /// <summary>
-    /// Whether a consumer holds the name. `info` probes the name with a shared lock, which blocks taking it for a moment but is
-    /// no reason to refuse it.
+    /// The last flush, where the level promises one. A failure here has poisoned the queue for the processes that remain and for
+    /// the next opener; a Dispose does not throw.
     /// </summary>
-    private bool IsHeld(string name)
+    private void EndFlushing()
     {
-        using PlatformLock? probe = Store.Directory.Probe(StoreNames.ConsumerLock(name));
-        return probe is null;
-    }
+        FlushThread.Dispose();
+        try
+        {
+            if (FlushThread.Ticks && !Store.Wake.IsPoisoned)
+                Flusher.FlushAtEnd();
+            Flusher.CheckpointConfirmed();
+        }
+        catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
+        {
+            Debug.Assert(error is not ObjectDisposedException, "Nothing is closed yet.");
+        }
 
-    private QueueInUseException NameInUse(string name, string remedy) => Store.Directory.InUse(
-        StoreNames.ConsumerLock(name),
-        "Another consumer holds this name",
-        remedy,
-        $"consumer=\"{name}\", path={Store.Path}",
-        waited: Store.Settings.LockTimeout);
-
-    private static void ThrowIfInvalid(string name)
-    {
-        ArgumentNullException.ThrowIfNull(name);
-        if (!StoreNames.IsValidConsumer(name))
-            throw new ArgumentException(
-                $"A consumer's name is up to 100 characters of A-Z a-z 0-9 . _ - : name=\"{name}\".", nameof(name));
+        FlushThread.Pending.Close();
     }
 }

@@ -7,8 +7,7 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Segments;
 
 /// <summary>
-/// Creates segments and gives them blocks, so that the append path never stores into a hole. On a full disk a store into a hole
-/// kills the process; an allocation throws an exception.
+/// Creates segments with their first blocks; <see cref="BlockAllocator"/> gives them the rest.
 /// <para>A maker creates a segment under a name of its own, with its full length and first blocks, syncs it, then gives it its
 /// real name without replacing. The rename decides between makers; none waits for another. A maker that dies leaves a temporary
 /// file, which the next opener removes once the maker's slot is free. No producer appends before the directory is flushed
@@ -17,24 +16,35 @@ namespace MappedFileQueues.Segments;
 /// them under its temporary name: writing zeros into a file that others use would overwrite their messages. A process that finds
 /// a segment of another maker there relies only on its first blocks, which every maker allocates.</para>
 /// </summary>
+/// <param name="directory">The store.</param>
+/// <param name="window">Its mapped segments.</param>
+/// <param name="control">The store's control page.</param>
+/// <param name="allocatesInPlace">The system gives blocks to a file that others use.</param>
+/// <param name="slotName">Names the slot of this queue's producers, for temporary files; null while it holds none. What is made
+/// without a slot is made under the `open` lock, and its name says "open".</param>
+/// <param name="namesLost">Called when the disk failed to take the names, before anything else happens: the next flush of them
+/// would succeed.</param>
+/// <param name="lookWhileWaiting">Called while waiting for the lock of renames. It throws when the queue ends, which ends the
+/// wait.</param>
+/// <param name="lockTimeout">How long to wait for that lock; <see cref="LockWait.Timeout"/> by default.</param>
+/// <param name="lockWaits">Notes the long waits for it.</param>
+/// <param name="spares">Tells whether a file is about to become free.</param>
 internal sealed unsafe class SegmentMaker(
-    HeldDirectory directory, SegmentWindow window, ControlPage control, bool allocatesInPlace)
+    HeldDirectory directory,
+    SegmentWindow window,
+    ControlPage control,
+    bool allocatesInPlace,
+    Func<string?>? slotName = null,
+    Action? namesLost = null,
+    Action? lookWhileWaiting = null,
+    TimeSpan? lockTimeout = null,
+    LockWaits? lockWaits = null,
+    SpareWatch? spares = null)
 {
     private const long FirstBlocksUsual = 256 * 1024;
 
     /// <summary>Blocks that a fresh segment gets: few, so that an empty store costs little.</summary>
     public static long FirstBlocks => PlantedFaults.FirstBlocks == 0 ? FirstBlocksUsual : PlantedFaults.FirstBlocks;
-
-    /// <summary>
-    /// Before <see cref="Allocated"/> rises, blocks are allocated up to the end of such a piece. It is as long as the longest
-    /// unit in which the system caches a file (a large folio, with pages of 4 KiB). Before the first store into a unit, the
-    /// system asks for the blocks of all of it. On a full disk a store into a page with blocks ended the process, because the
-    /// page was part of a unit that reached beyond them (ext4 and XFS, Linux 6.18).
-    /// </summary>
-    public const long PieceLength = 2 * 1024 * 1024;
-
-    /// <summary>The largest single allocation: 1 MiB takes about 1 ms with touching, so no thread waits long for one.</summary>
-    public const long StepMax = 1024 * 1024;
 
     /// <summary>
     /// A removal syncs what it records: usually within a millisecond, beside a flush of 256 MiB within 50 (measured).
@@ -57,76 +67,7 @@ internal sealed unsafe class SegmentMaker(
     private readonly string _id = Guid.NewGuid().ToString("N");
     private long _made;
 
-    /// <summary>
-    /// Names the slot of this queue's producers, for temporary files; null while it holds none. What is made without a slot is
-    /// made under the `open` lock, and its name says "open".
-    /// </summary>
-    public Func<string?>? SlotName { get; init; }
-
-    /// <summary>
-    /// Called when the disk failed to take the names, before anything else happens: the next flush of them would succeed.
-    /// </summary>
-    public Action? NamesLost { get; init; }
-
-    /// <summary>Called while waiting for the lock of renames. It throws when the queue ends, which ends the wait.</summary>
-    public Action? LookWhileWaiting { get; init; }
-
-    /// <summary>How long to wait for that lock.</summary>
-    public TimeSpan LockTimeout { get; init; } = LockWait.Timeout;
-
-    /// <summary>Notes the long waits for it.</summary>
-    public LockWaits? LockWaits { get; init; }
-
-    /// <summary>
-    /// Says whether a file is about to become free in a store that takes all the room it may. A new file is made only when none
-    /// comes within <see cref="SpareWaitMax"/>.
-    /// </summary>
-    public Func<bool>? IsSpareDue { get; set; }
-
-    /// <summary>From the tail up to here all blocks exist.</summary>
-    // P20 acquire: pairs with P20 full in TryEnsureAllocated.
-    public long Allocated => SharedWord.ReadAcquire(control.Allocated);
-
-    /// <summary>As <see cref="TryEnsureAllocated"/>, for callers that cannot use the next segment instead.</summary>
-    public void EnsureAllocated(long target, Action? look = null)
-    {
-        if (!TryEnsureAllocated(target, look))
-            throw CannotGrow(target);
-    }
-
-    /// <summary>
-    /// Makes sure that all blocks up to <paramref name="target"/> exist, making segments as needed, and raises
-    /// <see cref="ControlPage.Allocated"/>. False when a segment on the way has too few blocks and cannot get more here: then
-    /// appends continue in the next one. Concurrent calls in any process are safe. A full disk throws
-    /// <see cref="QueueDiskException"/>.
-    /// </summary>
-    /// <param name="target">The offset up to which blocks must exist.</param>
-    /// <param name="look">As <see cref="LookWhileWaiting"/>, for this call alone.</param>
-    public bool TryEnsureAllocated(long target, Action? look = null)
-    {
-        while (true)
-        {
-            // P20 acquire: the raise of the bound came after the allocation; pairs with P20 full below.
-            long allocated = SharedWord.ReadAcquire(control.Allocated);
-            if (allocated >= target)
-                return true;
-            long start = window.StartOf(allocated);
-            long position = allocated - start;
-            long end = start + window.SegmentLength;
-            long next = Math.Min(end, RoundUp(allocated + Math.Clamp(target - allocated, FirstBlocks, StepMax)));
-            long pieceEnd = Math.Min(window.SegmentLength, (next - start + PieceLength - 1) & -PieceLength);
-            if (position == 0)
-                // No further: the rest of a recycled segment is not zeroed yet.
-                next = Math.Min(Math.Min(next, start + FirstLength(0)), start + Make(start, pieceEnd, look));
-            else if (!IsWhole(start) && !TryExtend(start, position, pieceEnd - position, next - start, look))
-                return false;
-            if (IsWhole(start))
-                next = end;
-
-            // P20 full: the blocks exist before any store into them; pairs with P20 acquire above.
-            SharedWord.RaiseTo(control.Allocated, next);
-        }
-    }
+    private readonly TimeSpan _lockTimeout = lockTimeout ?? LockWait.Timeout;
 
     /// <summary>
     /// Makes the segment that starts there unless it exists, with blocks for its first bytes and the directory flushed. Tiny
@@ -135,7 +76,7 @@ internal sealed unsafe class SegmentMaker(
     /// </summary>
     /// <param name="start">Where it starts.</param>
     /// <param name="firstBlocks">How many bytes of blocks it needs.</param>
-    /// <param name="look">As <see cref="LookWhileWaiting"/>, for this call alone.</param>
+    /// <param name="look">As the maker's own, for this call alone.</param>
     /// <returns>
     /// The position up to which the segment certainly has blocks; 0 when it was removed meanwhile, as is everything before it.
     /// </returns>
@@ -153,7 +94,7 @@ internal sealed unsafe class SegmentMaker(
             if (IsRemoved(start))
                 return 0;
             ThrowIfLeadsNowhere(start);
-            (LookWhileWaiting + look)?.Invoke();
+            (lookWhileWaiting + look)?.Invoke();
         }
     }
 
@@ -173,7 +114,7 @@ internal sealed unsafe class SegmentMaker(
         // reported it, and would vouch for lost names.
         lock (_flushingNames)
         {
-            if (NamesLost is { } namesLost)
+            if (namesLost is not null)
                 directory.FlushEntries(StoreNames.CommitLog, namesLost);
             else
                 directory.FlushEntries(StoreNames.CommitLog);
@@ -189,7 +130,7 @@ internal sealed unsafe class SegmentMaker(
         // One at a time in this process: a producer and the preparer behind it would make the same segment, and the store would
         // take both files for a while.
         while (!_making.TryEnter(LookInterval))
-            (LookWhileWaiting + look)?.Invoke();
+            (lookWhileWaiting + look)?.Invoke();
         try
         {
             if (directory.Identify(StoreNames.Segment(start)) is not null || TryAwaitSpare(start, look))
@@ -209,9 +150,9 @@ internal sealed unsafe class SegmentMaker(
     private bool TryAwaitSpare(long start, Action? look)
     {
         var deadline = new Deadline(SpareWaitMax);
-        while (IsSpareDue?.Invoke() == true && !deadline.IsOver)
+        while (spares?.IsDue() == true && !deadline.IsOver)
         {
-            (LookWhileWaiting + look)?.Invoke();
+            (lookWhileWaiting + look)?.Invoke();
             Thread.Sleep(1);
             if (directory.Identify(StoreNames.Segment(start)) is not null)
                 return true;
@@ -234,7 +175,7 @@ internal sealed unsafe class SegmentMaker(
         // P22 full: a unique number for each group in this process; pairs with P22 full in SegmentMaker.TryMakeGroup.
         long number = Interlocked.Increment(ref _made);
         string suffix = string.Create(
-            CultureInfo.InvariantCulture, $".{SlotName?.Invoke() ?? "open"}-{_id}-{number}{WholeFile.TemporarySuffix}");
+            CultureInfo.InvariantCulture, $".{slotName?.Invoke() ?? "open"}-{_id}-{number}{WholeFile.TemporarySuffix}");
         if (PlantedFaults.Has(PlantedFault.TemporaryNameShared))
             suffix = ".open-1" + WholeFile.TemporarySuffix;
         List<string> names = [.. Enumerable.Range(0, count).Select(i => StoreNames.Segment(start + (i * window.SegmentLength)))];
@@ -329,7 +270,7 @@ internal sealed unsafe class SegmentMaker(
 
     private void NoteWhole(long start)
     {
-        // P20 acquire: pairs with P20 full in TryEnsureAllocated.
+        // P20 acquire: pairs with P20 full in BlockAllocator.
         long allocated = SharedWord.ReadAcquire(control.Allocated);
         lock (_wholeLock)
         {
@@ -338,16 +279,26 @@ internal sealed unsafe class SegmentMaker(
         }
 
         if (allocated >= start)
-            SharedWord.RaiseTo(control.Allocated, start + window.SegmentLength); // P20 full: pairs with P20 acquire above.
+            // P20 full: pairs with P20 acquire in BlockAllocator.
+            SharedWord.RaiseTo(control.Allocated, start + window.SegmentLength);
     }
 
-    private bool IsWhole(long start)
+    /// <summary>The system gives blocks to a file that others use.</summary>
+    public bool AllocatesInPlace => _allocatesInPlace;
+
+    /// <summary>This maker has given it all of its blocks.</summary>
+    public bool IsWhole(long start)
     {
         lock (_wholeLock)
             return _whole.Contains(start);
     }
 
-    private bool TryAllocate(PlatformFile file, long position, long length)
+    /// <summary>Zeroes a recycled segment up to a position; false while another process stands still over that.</summary>
+    public bool TryZero(SegmentMapping mapping, long end, Action? look) =>
+        _recycler.TryZero(mapping, end, lookWhileWaiting + look);
+
+    /// <summary>Gives blocks to a file that others may use; false where that cannot be done.</summary>
+    public bool TryAllocate(PlatformFile file, long position, long length)
     {
         if (_allocatesInPlace && file.TryAllocate(position, length))
             return true;
@@ -365,10 +316,10 @@ internal sealed unsafe class SegmentMaker(
         LockKind kind = _allocatesInPlace ? LockKind.Shared : LockKind.Exclusive;
         try
         {
-            return LockWait.TryTake(directory, StoreNames.PrepareLock, kind, LockTimeout, LookWhileWaiting + look, LockWaits)
+            return LockWait.TryTake(directory, StoreNames.PrepareLock, kind, _lockTimeout, lookWhileWaiting + look, lockWaits)
                 ?? throw directory.InUse(
                     StoreNames.PrepareLock, "Another process has been making a segment for too long",
-                    "Check that process; nothing was appended.", waited: LockTimeout);
+                    "Check that process; nothing was appended.", waited: _lockTimeout);
         }
         catch (QueueDiskException) when (directory.IsStillInPlace && directory.Identify(StoreNames.AttachedLock) is null)
         {
@@ -391,28 +342,6 @@ internal sealed unsafe class SegmentMaker(
         // Its maker may be about to raise the bound.
         using (TakePrepareLock(look))
             return IsWhole(start) ? window.SegmentLength : Math.Min(length, FirstBlocks);
-    }
-
-    /// <summary>
-    /// False where blocks cannot be allocated in place, and while another process stands still that zeroes a recycled segment.
-    /// </summary>
-    private bool TryExtend(long start, long position, long length, long end, Action? look)
-    {
-        if (!_allocatesInPlace)
-            return false;
-        SegmentMapping mapping = window.TryAcquire(start)
-            ?? throw new QueueCorruptException($"A segment is missing: offset={start + position}, "
-                + $"file={StoreNames.Segment(start)}. What lies before it can be read; restore the file, or run `mfq repair`.",
-                StoreNames.Segment(start), start + position);
-        try
-        {
-            return TryAllocate(mapping.File, position, length)
-                && (!mapping.IsRecycled || _recycler.TryZero(mapping, end, LookWhileWaiting + look));
-        }
-        finally
-        {
-            window.Release(mapping);
-        }
     }
 
     /// <summary>
@@ -441,16 +370,6 @@ internal sealed unsafe class SegmentMaker(
             + " What lies before it can be read. Restore the file, or move it away if it never held messages.", file, start);
     }
 
-    /// <summary>The error for a segment whose blocks only a lone opener can complete.</summary>
-    public QueueDiskException CannotGrow(long offset)
-    {
-        string file = StoreNames.Segment(window.StartOf(offset));
-        return new QueueDiskException($"Cannot allocate more blocks for a segment that is in use: offset={offset}, "
-            + $"path={directory.Path}, file={file}. Close every queue on the store, then open it again: opening allocates them.",
-            DiskErrors.EOPNOTSUPP, file);
-    }
-
-    private long FirstLength(long wanted) => Math.Min(Math.Max(wanted, FirstBlocks), window.SegmentLength);
-
-    private static long RoundUp(long offset) => (offset + 4095) & ~4095L;
+    /// <summary>How many bytes of blocks a segment gets at first, where so many are wanted.</summary>
+    public long FirstLength(long wanted) => Math.Min(Math.Max(wanted, FirstBlocks), window.SegmentLength);
 }

@@ -27,6 +27,8 @@ internal sealed class SegmentPreparer : IDisposable
     private static readonly TimeSpan ReleaseWaitMax = TimeSpan.FromMilliseconds(50);
 
     private readonly SegmentMaker _maker;
+    private readonly BlockAllocator _allocator;
+    private readonly Action _lookForQueue;
     private readonly SegmentWindow _window;
     private readonly long _prepareAhead;
     private readonly Action<long>? _sync;
@@ -41,13 +43,23 @@ internal sealed class SegmentPreparer : IDisposable
     private long _lead = LeadFirst;
     private volatile bool _stopping;
 
-    /// <param name="maker">Makes segments and gives them blocks.</param>
+    /// <param name="maker">Makes segments.</param>
+    /// <param name="allocator">Gives them blocks.</param>
     /// <param name="window">Maps them.</param>
     /// <param name="prepareAhead">How far ahead of the tail.</param>
+    /// <param name="lookWhileWaiting">Called in steps of a caller's preparation; throws when the queue ends.</param>
     /// <param name="sync">Syncs the segment that starts there; null where that is left to the flushes.</param>
-    public SegmentPreparer(SegmentMaker maker, SegmentWindow window, long prepareAhead, Action<long>? sync)
+    public SegmentPreparer(
+        SegmentMaker maker,
+        BlockAllocator allocator,
+        SegmentWindow window,
+        long prepareAhead,
+        Action lookWhileWaiting,
+        Action<long>? sync)
     {
         _maker = maker;
+        _allocator = allocator;
+        _lookForQueue = lookWhileWaiting;
         _window = window;
         _prepareAhead = prepareAhead;
         _sync = sync;
@@ -108,7 +120,7 @@ internal sealed class SegmentPreparer : IDisposable
         bool goesOn = true;
         for (long from = tail; goesOn && from < target;)
         {
-            _maker.LookWhileWaiting?.Invoke();
+            _lookForQueue();
             long to = Math.Min(target, from + Math.Min(LeadMax, _window.SegmentLength));
             lock (_work)
                 goesOn = PrepareTo(from, to, _demand.AwaitsFlushes());
@@ -200,7 +212,7 @@ internal sealed class SegmentPreparer : IDisposable
         bool goesOn = true;
         for (long target = tail; goesOn && target < end && !_stopping;)
         {
-            target = Math.Min(end, target + SegmentMaker.StepMax);
+            target = Math.Min(end, target + BlockAllocator.StepMax);
             lock (_work)
                 goesOn = PrepareTo(tail, target, _demand.WantsSinglePages());
         }
@@ -214,9 +226,9 @@ internal sealed class SegmentPreparer : IDisposable
     {
         if (_stopping)
             return false;
-        bool isAll = _maker.TryEnsureAllocated(target, _look);
+        bool isAll = _allocator.TryEnsureAllocated(target, _look);
         if (!isAll)
-            target = Math.Min(target, _maker.Allocated);
+            target = Math.Min(target, _allocator.Allocated);
         for (long start = _window.StartOf(tail); start < target; start += _window.SegmentLength)
         {
             SegmentMapping? mapping = Hold(start);

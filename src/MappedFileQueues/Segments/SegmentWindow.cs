@@ -6,8 +6,8 @@ namespace MappedFileQueues.Segments;
 
 /// <summary>
 /// The segments that this queue has mapped. Every user of a segment holds a reference, so the mapping goes when the last user
-/// leaves. Descriptors of segments that were mapped for writing stay open until they are flushed (at most
-/// <see cref="KeepUnflushedMax"/>), because a write-back error is reported only to descriptors that were open before it.
+/// leaves. Descriptors of segments that were mapped for writing stay open until they are flushed (<see
+/// cref="UnflushedFiles"/>), because a write-back error is reported only to descriptors that were open before it.
 /// </summary>
 /// <param name="directory">The store.</param>
 /// <param name="segmentLength">The length of every segment.</param>
@@ -19,15 +19,12 @@ namespace MappedFileQueues.Segments;
 internal sealed unsafe class SegmentWindow(
     HeldDirectory directory, long segmentLength, bool writable, ControlPage? control = null, Action? syncFailed = null)
 {
-    /// <summary>The most descriptors kept of unmapped, unflushed segments; a process may have 1,024 by default.</summary>
-    private const int KeepUnflushedMax = 64;
-
     /// <summary>Fewer bytes than this are cleaned while mapped: unmapping them and faulting them in again costs more.</summary>
     private const int LetGoMin = 64 * 1024;
 
     private readonly Lock _lock = new();
     private readonly Dictionary<long, SegmentMapping> _mapped = [];
-    private readonly Dictionary<long, PlatformFile> _unflushed = [];
+    private readonly UnflushedFiles _unflushed = new(segmentLength);
 
     /// <summary>Mapped, but used by nobody, and not marked as in use: their files may be recycled. The oldest first.</summary>
     private readonly List<SegmentMapping> _idle = [];
@@ -138,10 +135,10 @@ internal sealed unsafe class SegmentWindow(
     public void ForgetFlushed(long confirmed)
     {
         // A check without the lock: each durable message comes here, and the next one sees what this one misses.
-        if (_unflushed.Count == 0)
+        if (_unflushed.IsEmpty)
             return;
         lock (_lock)
-            Forget(confirmed);
+            _unflushed.Forget(confirmed);
     }
 
     /// <summary>
@@ -156,7 +153,7 @@ internal sealed unsafe class SegmentWindow(
         PlatformFile? unmapped;
         lock (_lock)
         {
-            _unflushed.Remove(start, out unmapped);
+            unmapped = _unflushed.Take(start);
             mapping = FindOrUseIdle(start);
             if (mapping is not null)
                 mapping.References++;
@@ -234,9 +231,7 @@ internal sealed unsafe class SegmentWindow(
         lock (_lock)
         {
             _isClosed = true;
-            foreach (PlatformFile file in _unflushed.Values)
-                file.Dispose();
-            _unflushed.Clear();
+            _unflushed.Close();
             foreach (SegmentMapping mapping in _idle)
             {
                 mapping.Unmap();
@@ -265,15 +260,14 @@ internal sealed unsafe class SegmentWindow(
     private void Unmap(SegmentMapping mapping)
     {
         mapping.Unmap();
-        if (!writable || _isClosed || !_unflushed.TryAdd(mapping.Start, mapping.File))
+        if (!writable || _isClosed || !_unflushed.TryKeep(mapping.Start, mapping.File))
         {
             mapping.File.Dispose();
             return;
         }
 
         ForgetConfirmed();
-        if (_unflushed.Count > KeepUnflushedMax)
-            DropOldest();
+        _unflushed.DropBeyondMax();
     }
 
     /// <summary>Under the lock.</summary>
@@ -370,30 +364,8 @@ internal sealed unsafe class SegmentWindow(
     /// </summary>
     private void ForgetConfirmed()
     {
-        if (control is not null && !_isClosed && _unflushed.Count > 0)
+        if (control is not null && !_isClosed && !_unflushed.IsEmpty)
             // P18 acquire: everything before it is on disk; pairs with P18 full in FlushRound.
-            Forget(SharedWord.ReadAcquire(control.Confirmed));
-    }
-
-    /// <summary>Under the lock.</summary>
-    private void Forget(long confirmed)
-    {
-        foreach ((long start, PlatformFile file) in _unflushed)
-        {
-            if (start + segmentLength > confirmed)
-                continue;
-            _unflushed.Remove(start);
-            file.Dispose();
-        }
-    }
-
-    /// <summary>Closes the descriptor of the first unflushed segment; there is at least one.</summary>
-    private void DropOldest()
-    {
-        long oldest = long.MaxValue;
-        foreach (long start in _unflushed.Keys)
-            oldest = Math.Min(oldest, start);
-        _unflushed.Remove(oldest, out PlatformFile? file);
-        file!.Dispose();
+            _unflushed.Forget(SharedWord.ReadAcquire(control.Confirmed));
     }
 }

@@ -55,13 +55,13 @@ internal sealed class GoldenStore : IDisposable
         _queue.Producer.Produce(almostFull);
         _queue.Producer.Produce(almostFull);
         // The roll has told the background thread to write a checkpoint, which may be at it for a while.
-        LogAttachment attachment = Core(_queue).Attachment;
-        LogStore store = attachment.Store;
+        QueueCore core = Core(_queue);
+        LogStore store = core.Store;
         var checkpoints = new CheckpointFile(store.Directory, store.Meta.StoreId);
         Eventually.True(
             () =>
             {
-                attachment.Flusher.FlushCompletedSegments();
+                core.Flusher.FlushCompletedSegments();
                 return checkpoints.Read()?.Offset > 0;
             },
             "the checkpoint of the first segment is written");

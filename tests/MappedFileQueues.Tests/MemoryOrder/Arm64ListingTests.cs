@@ -52,7 +52,7 @@ public sealed partial class Arm64ListingTests
         { "P19", "FlushRound:Run", @"stlr\s+x" },
         { "P24", "FlushLead:Release", "swpal" },
         { "P24", "FlushLead:get_IsTaken", @"ldap?u?r\s+w" },
-        { "P20", "SegmentMaker:TryEnsureAllocated", @"ldap?u?r\s+x" },
+        { "P20", "BlockAllocator:TryEnsureAllocated", @"ldap?u?r\s+x" },
         { "P20", "SharedWord:RaiseTo", "casal" },
         { "P21", "SegmentMaker:EnsureDirectoryFlushed", @"ldap?u?r\s+x" },
     };

@@ -17,6 +17,8 @@ public sealed class PrepareLockTests : IDisposable
 {
     private const int Segment = 64 * 1024;
 
+    private static readonly TimeSpan s_shortTimeout = TimeSpan.FromMilliseconds(100);
+
     private readonly TempStore _temp = new();
     private readonly FaultyDisk _disk = new();
 
@@ -74,10 +76,7 @@ public sealed class PrepareLockTests : IDisposable
         using PlatformLock held = TakeLock(words);
         using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, false, null)!;
         var window = new SegmentWindow(directory, Segment, writable: true);
-        var maker = new SegmentMaker(directory, window, words.Control, allocatesInPlace: true)
-        {
-            LockTimeout = TimeSpan.FromMilliseconds(100),
-        };
+        var maker = new SegmentMaker(directory, window, words.Control, allocatesInPlace: true, lockTimeout: s_shortTimeout);
         int tries = 0;
         _disk.Before = (call, name) =>
         {
@@ -88,7 +87,7 @@ public sealed class PrepareLockTests : IDisposable
 
         var error = Assert.Throws<QueueInUseException>(() => maker.Make(100 * Segment, Segment));
 
-        Assert.True(Stopwatch.GetElapsedTime(began) >= maker.LockTimeout);
+        Assert.True(Stopwatch.GetElapsedTime(began) >= s_shortTimeout);
         // Ten that only give way, then sleeps of 1, 2, 4, 8 and 10 ms.
         Assert.InRange(tries, 2, 40);
         Assert.Contains(OperatingSystem.IsLinux() ? "holder=this process" : "holder=", error.Message, StringComparison.Ordinal);

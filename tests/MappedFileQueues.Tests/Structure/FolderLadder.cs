@@ -19,9 +19,9 @@ internal static class FolderLadder
     [
         "Errors", "Threads", "Settings",
         "Platform", "Platform/Linux/Calls", "Platform/Linux", "Platform/Portable", "Platform/Choice",
-        "Memory", "Format", "Segments",
+        "Memory", "Format", "Queues/Options", "Segments",
         "Log/StoreFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Opening", "Log/Flushing", "Log/Retention",
-        "Log/Appending", "Log/Reading", "Log/Snapshots", "Log", "Queues/Options", "Queues/Serializers", "Inspection", "Queues",
+        "Log/Appending", "Log/Reading", "Log/Snapshots", "Log", "Queues/Serializers", "Inspection", "Queues",
     ];
 
     /// <summary>
@@ -49,7 +49,7 @@ internal static class FolderLadder
     private static readonly string[] s_ownNamespaces = ["Files", "Packs"];
 
     /// <summary>The folders whose types are mostly public, and therefore in the namespace that users import.</summary>
-    private static readonly string[] s_publicFolders = ["Errors", "Queues/Options", "Queues/Serializers", "Queues"];
+    private static readonly string[] s_publicFolders = ["Errors", "Queues/Serializers", "Queues"];
 
     /// <summary>Every use that goes up or sideways, each as `path(line): what`.</summary>
     public static IReadOnlyList<string> FindViolations(CSharpCompilation compilation)

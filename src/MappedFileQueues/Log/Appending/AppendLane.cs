@@ -12,7 +12,13 @@ namespace MappedFileQueues.Log.Appending;
 /// takes the bound away and, after a process-wide fence, waits until no call is marked: either that thread's mark is visible
 /// then, or the thread finds the bound gone.</para>
 /// </summary>
-internal sealed unsafe class AppendLane(object appender, Thread? thread) : SingleCaller
+/// <param name="appender">The appender that it belongs to.</param>
+/// <param name="thread">Its thread; null in Exclusive mode, where callers take turns.</param>
+/// <param name="lookWhileWaiting">Called while its thread waits for another process; throws when its producer ends.</param>
+/// <param name="mayHaveBound">False where each publish must fence: without a bound every append takes the rare path, which does.
+/// </param>
+internal sealed unsafe class AppendLane(
+    object appender, Thread? thread, Action? lookWhileWaiting = null, bool mayHaveBound = true) : SingleCaller
 {
     /// <summary>Where the next header goes.</summary>
     public byte* Next;
@@ -75,10 +81,10 @@ internal sealed unsafe class AppendLane(object appender, Thread? thread) : Singl
     public object Appender => appender;
 
     /// <summary>Called while this lane's thread waits for another process; throws when its producer ends.</summary>
-    public Action? LookWhileWaiting { get; init; }
+    public Action? LookWhileWaiting => lookWhileWaiting;
 
-    /// <summary>False where each publish must fence: without a bound every append takes the rare path, which does.</summary>
-    public bool MayHaveBound { get; init; } = true;
+    /// <summary>False where each publish must fence.</summary>
+    public bool MayHaveBound => mayHaveBound;
 
     /// <summary>The lane's thread; null in Exclusive mode, where callers take turns.</summary>
     public Thread? Thread => thread;

@@ -32,7 +32,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     public ExclusiveAppender(LogStore store, LogFlusher flusher, SegmentRoller roller, bool waitersFence)
         : base(store, flusher, roller)
     {
-        _lane = new AppendLane(this, thread: null) { LookWhileWaiting = ThrowIfDisposed, MayHaveBound = waitersFence };
+        _lane = new AppendLane(this, thread: null, ThrowIfDisposed, mayHaveBound: waitersFence);
         try
         {
             BeginCall(_lane, FrameHeader.Size);

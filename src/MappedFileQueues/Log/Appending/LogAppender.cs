@@ -93,7 +93,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     /// </summary>
     public long AppendBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
     {
-        long total = BatchLayout.Length(messages);
+        long total = FrameHeader.BatchLength(messages);
         ThrowIfTooLong(total - FrameHeader.Size);
         if (Claim((int)(total - FrameHeader.Size)) is not { } lane)
             return Full;

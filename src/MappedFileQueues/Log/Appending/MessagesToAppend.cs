@@ -37,7 +37,7 @@ internal readonly ref struct MessagesToAppend
 
     /// <summary>What they take in the log.</summary>
     public long FramesLength => !_list.IsEmpty
-        ? BatchLayout.Length(_list)
+        ? FrameHeader.BatchLength(_list)
         : FrameHeader.FrameLength(_messageLength == 0 ? _bytes.Length : _messageLength) * Count;
 
     /// <summary>Appends them; returns the first one's offset, or <see cref="LogAppender.Full"/>.</summary>

@@ -1,6 +1,7 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Segments;
@@ -16,7 +17,8 @@ namespace MappedFileQueues.Log.Appending;
 /// low water again, because retention may have removed the segment while this producer was stopped; below low water, start again
 /// at the tail hint.</para>
 /// </summary>
-internal sealed unsafe class SegmentRoller(LogStore store, FlushThread flushThread, ConsumerLimit? consumerLimit = null)
+internal sealed unsafe class SegmentRoller(
+    LogStore store, FlushThread flushThread, RetentionThread retention, ConsumerLimit? consumerLimit = null)
 {
     /// <summary>
     /// The largest step of the bound: each time it is reached, the preparer is notified and the tail hint is raised.
@@ -56,7 +58,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, FlushThread flushThre
                 continue;
             // The rest of a segment that cannot grow becomes padding; the padding's header needs a block.
             if (!hasBlock)
-                store.Maker.EnsureAllocated(segment.Start + position + FrameHeader.Size, lane.LookWhileWaiting);
+                store.Allocator.EnsureAllocated(segment.Start + position + FrameHeader.Size, lane.LookWhileWaiting);
             long end = position + frameLength;
             long endInLog = segment.Start + end + (end > segment.SegmentLength ? segment.SegmentLength - position : 0);
             if (consumerLimit is not null && !IsBelowCeiling(lane, segment.Start + position, endInLog) && isForMessage)
@@ -116,7 +118,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, FlushThread flushThre
             }
 
             // P20 full: a segment that a walker has passed needs no blocks, even if the producer that padded it died before it
-            // raised this; pairs with P20 acquire in SegmentMaker.
+            // raised this; pairs with P20 acquire in BlockAllocator.
             SharedWord.RaiseTo(store.Control.Allocated, start);
             bool hasRolled = lane.Segment is not null;
             if (hasRolled && lane.Segment!.End == start)
@@ -130,7 +132,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, FlushThread flushThre
             if (hasRolled)
             {
                 flushThread.NoticeRoll();
-                store.NoteRoll();
+                retention.NoticeRoll();
             }
 
             return;
@@ -178,7 +180,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, FlushThread flushThre
 
     /// <summary>False when the segment cannot grow so far (for example Portable, in a segment that Linux made).</summary>
     private bool TryEnsureAllocated(AppendLane lane, SegmentMapping segment, long position) =>
-        store.Maker.TryEnsureAllocated(segment.Start + position, lane.LookWhileWaiting);
+        store.Allocator.TryEnsureAllocated(segment.Start + position, lane.LookWhileWaiting);
 
     private bool TryStepOver(AppendLane lane, SegmentMapping segment, long position, ref Reach walk)
     {
@@ -217,7 +219,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, FlushThread flushThre
     {
         long rest = segment.SegmentLength - position;
         if (rest > FrameHeader.FrameLengthMax)
-            throw store.Maker.CannotGrow(segment.Start + position);
+            throw store.Allocator.CannotGrow(segment.Start + position);
         EnsureNext(lane, segment);
         ulong padding = store.Checksum.PaddingHeader(segment.Start + position, rest);
         // P4 full: the next segment exists before the rest is padding; pairs with P4 acquire in TryStepOver and LogReader.
@@ -231,7 +233,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, FlushThread flushThre
 
     private void EnsureNext(AppendLane lane, SegmentMapping segment)
     {
-        // P20 acquire: pairs with P20 full in SegmentMaker.
+        // P20 acquire: pairs with P20 full in BlockAllocator.
         if (SharedWord.ReadAcquire(store.Control.Allocated) > segment.End)
             return;
         store.Maker.Make(segment.End, SegmentMaker.FirstBlocks, lane.LookWhileWaiting);
@@ -239,7 +241,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, FlushThread flushThre
 
     private void SetBound(AppendLane lane, SegmentMapping segment, long position, long frameLength)
     {
-        // P20 acquire: pairs with P20 full in SegmentMaker.
+        // P20 acquire: pairs with P20 full in BlockAllocator.
         long allocated = SharedWord.ReadAcquire(store.Control.Allocated);
         long limit = Math.Min(Math.Min(segment.SegmentLength, allocated - segment.Start), position + BoundStep);
         // The frame and the next header: a store into a page that the disk cannot give would end the process. A claim takes the

@@ -95,7 +95,7 @@ internal sealed unsafe class MemoryWitness(
             long from = Math.Max(0, tail - segment);
             // P17 acquire: alone; pairs with P17 release in ProducerAdmission.
             if (segment == start && SharedWord.ReadAcquire(control!.ExclusiveAtWork) != 0)
-                // P20 acquire: alone; pairs with P20 full in SegmentMaker.
+                // P20 acquire: alone; pairs with P20 full in BlockAllocator.
                 from = Math.Clamp(SharedWord.ReadAcquire(control.Allocated) - segment, from, meta.SegmentLength);
             if (IsAnythingIn(segment, from, isTail: segment == start))
                 return true;
@@ -113,7 +113,7 @@ internal sealed unsafe class MemoryWitness(
         if (file.Length <= meta.SegmentLength)
             return meta.SegmentLength;
         long zeroed = Math.Min(SegmentMaker.FirstBlocks, meta.SegmentLength);
-        // P20 acquire: alone; pairs with P20 full in SegmentMaker.
+        // P20 acquire: alone; pairs with P20 full in BlockAllocator.
         long allocated = isTail && control is not null ? SharedWord.ReadAcquire(control.Allocated) - segment : 0;
         return Math.Clamp(allocated, zeroed, meta.SegmentLength);
     }

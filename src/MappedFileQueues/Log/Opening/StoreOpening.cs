@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -30,7 +31,7 @@ namespace MappedFileQueues.Log.Opening;
 /// </summary>
 internal static unsafe class StoreOpening
 {
-    public static OpenedStore Open(StoreRequest request, LogSettings settings, OperatingSystemServices os)
+    public static LogStore Open(StoreRequest request, LogSettings settings, OperatingSystemServices os)
     {
         ThrowIfUnsupportedMachine();
         HeldDirectory directory = OpenDirectory(request, settings, os);
@@ -71,7 +72,7 @@ internal static unsafe class StoreOpening
             else
                 StoreMetaFile.ThrowIfOther(meta, request, directory.Path);
             directory.AdoptModeOf(StoreNames.Meta);
-            return Attach(os, directory, meta);
+            return Attach(os, directory, meta, settings);
         }
         catch (QueueDiskException error) when (error.Errno == DiskErrors.ENOENT && IsDeleted(directory))
         {
@@ -93,7 +94,8 @@ internal static unsafe class StoreOpening
     private static bool IsDeleted(HeldDirectory directory) => !directory.IsStillInPlace
         || directory.Identify(StoreNames.Locks) is null || directory.Identify(StoreNames.DeletedMeta) is not null;
 
-    private static OpenedStore Attach(OperatingSystemServices os, HeldDirectory directory, StoreMeta meta)
+    private static LogStore Attach(
+        OperatingSystemServices os, HeldDirectory directory, StoreMeta meta, LogSettings settings)
     {
         PlatformLock? attached = null;
         PlatformLock? metaLock = null;
@@ -127,8 +129,8 @@ internal static unsafe class StoreOpening
             if (isAlone)
                 CursorFile.RemoveTemporaries(directory);
             // Last: nothing after it can fail.
-            return new OpenedStore(
-                os, directory, meta, control, slots, checkpoints, new MetaWatch(directory), attached, metaLock, recovery);
+            return new LogStore(os, directory, meta, settings, control, slots, checkpoints, new MetaWatch(directory), attached,
+                metaLock, recovery);
         }
         catch
         {

@@ -1,5 +1,7 @@
+using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -150,6 +152,7 @@ internal sealed unsafe class StoreRecovery(
             isCut && !isWholeAgain ? Guid.Empty : boot, epoch, lowWater, isCut && isWholeAgain ? tail.Offset : flushedTo);
         var dirt = new Dirt(mayBeDirty && !isWholeAgain, allocatedBefore);
         long confirmed = isCut && isWholeAgain ? tail.Offset : Math.Max(checkpoint?.Offset ?? 0, lowWater);
+        Debug.Assert(!isWholeAgain || (lowWater <= confirmed && confirmed <= tail.Offset), "Log start <= confirmed <= tail.");
         Rebuild(tail, confirmed, words, dirt, segments);
         control.MetaOrigin = isWholeAgain && origin != default ? origin : originBefore;
         return new OpeningRecovery(isCut && isWholeAgain, repairedClaims);
@@ -393,8 +396,8 @@ internal sealed unsafe class StoreRecovery(
                 if (file is null || file.Length < meta.SegmentLength)
                     return end;
                 long page = Math.Max(0, tail - segment) & ~4095L;
-                long piece = page & -SegmentMaker.PieceLength;
-                long pieceLength = Math.Min(SegmentMaker.PieceLength, meta.SegmentLength - piece);
+                long piece = page & -BlockAllocator.PieceLength;
+                long pieceLength = Math.Min(BlockAllocator.PieceLength, meta.SegmentLength - piece);
                 bool isAllocated = file.TryAllocate(piece, tail == start ? 4096 : pieceLength);
                 if (isAllocated && zeroes && tail != start && file.Length > meta.SegmentLength)
                     ZeroRestOfPage(file, start, tail - start);

@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
 
 namespace MappedFileQueues.Log.Reading;
@@ -11,7 +12,7 @@ namespace MappedFileQueues.Log.Reading;
 /// </summary>
 internal static unsafe class FrameStarts
 {
-    public static bool Contains(LogStore store, CorruptionPolicy policy, long offset)
+    public static bool Contains(LogStore store, RetentionThread retention, CorruptionPolicy policy, long offset)
     {
         if (offset > LogLimits.OffsetMax)
             return false;
@@ -24,37 +25,37 @@ internal static unsafe class FrameStarts
         {
         }
 
-        return IsReached(store, policy, offset);
+        return IsReached(store, retention, policy, offset);
     }
 
     /// <summary>
     /// True if a reader with this policy reaches the offset from the start of its segment or of the one before.
     /// </summary>
-    public static bool IsReached(LogView log, CorruptionPolicy policy, long offset)
+    public static bool IsReached(LogView log, RetentionThread? retention, CorruptionPolicy policy, long offset)
     {
         if (policy == CorruptionPolicy.Throw || offset < log.LowWater || offset > LogLimits.OffsetMax)
             return false;
         long start = log.Window.StartOf(offset);
         if (start == offset)
             start -= log.Window.SegmentLength;
-        return ReadOn(log, policy, Math.Max(start, log.LowWater), offset) == offset;
+        return ReadOn(log, retention, policy, Math.Max(start, log.LowWater), offset) == offset;
     }
 
     /// <summary>
     /// The start of the damage that a reader with this policy skips across the offset; -1 when there is none. Everything before
     /// the damage is below the offset, so a consumer at the offset has already read it.
     /// </summary>
-    public static long FindDamageOver(LogView log, CorruptionPolicy policy, long offset)
+    public static long FindDamageOver(LogStore store, RetentionThread retention, CorruptionPolicy policy, long offset)
     {
         long found = -1;
         if (policy != CorruptionPolicy.Throw && offset <= LogLimits.OffsetMax)
-            ReadOn(log, policy, Math.Max(log.Window.StartOf(offset), log.LowWater), offset,
+            ReadOn(store, retention, policy, Math.Max(store.Window.StartOf(offset), store.LowWater), offset,
                 (_, from, to) => found = from <= offset && offset < to ? from : found);
         return found;
     }
 
     /// <summary>The end of the newest message; at a claim, the claim's start.</summary>
-    public static long FindEnd(LogStore store, CorruptionPolicy policy, long from)
+    public static long FindEnd(LogStore store, RetentionThread retention, CorruptionPolicy policy, long from)
     {
         try
         {
@@ -63,7 +64,7 @@ internal static unsafe class FrameStarts
         }
         catch (QueueCorruptException) when (policy != CorruptionPolicy.Throw)
         {
-            return FindEndBehindDamage(store, policy, from);
+            return FindEndBehindDamage(store, retention, policy, from);
         }
     }
 
@@ -76,16 +77,17 @@ internal static unsafe class FrameStarts
         });
 
     /// <summary>Like <see cref="FindEnd"/>, but reads. It does not chase a fast producer forever.</summary>
-    public static long FindEndBehindDamage(LogView log, CorruptionPolicy policy, long from) =>
-        ReadOn(log, policy, from, log.Window.StartOf(log.PassedTo) + log.Window.SegmentLength);
+    public static long FindEndBehindDamage(LogView log, RetentionThread? retention, CorruptionPolicy policy, long from) =>
+        ReadOn(log, retention, policy, from, log.Window.StartOf(log.PassedTo) + log.Window.SegmentLength);
 
     /// <summary>
     /// Reads from a frame's start to the first message at or above the limit, or as far as it can; returns that offset.
     /// </summary>
     private static long ReadOn(
-        LogView log, CorruptionPolicy policy, long from, long limit, Action<QueueCorruptException, long, long>? report = null)
+        LogView log, RetentionThread? retention, CorruptionPolicy policy, long from, long limit,
+        Action<QueueCorruptException, long, long>? report = null)
     {
-        var reader = new LogReader(log, skipper: new DamageSkipper(log, policy, report));
+        var reader = new LogReader(log, skipper: new DamageSkipper(log, policy, report), retention: retention);
         reader.MoveTo(from);
         try
         {

@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Log.Waiting;
@@ -23,6 +24,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private readonly long* _lowWater;
     private readonly ulong* _producersMayWait;
     private readonly Lock _disposing = new();
+    private readonly RetentionThread _retention;
     private readonly Lock _interrupting = new();
     private readonly TaskCompletionSource _ended = new(TaskCreationOptions.RunContinuationsAsynchronously);
     private bool _disposed;
@@ -31,6 +33,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private long? _committedAtEnd;
 
     /// <param name="store">The store.</param>
+    /// <param name="retention">The queue's retention.</param>
     /// <param name="asyncWaits">Where its asynchronous calls wait.</param>
     /// <param name="name">The consumer's name.</param>
     /// <param name="cursor">Its stored offset.</param>
@@ -43,6 +46,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     /// <param name="reportGap">Called for skipped messages, with the offset before and the one after.</param>
     public LogConsumer(
         LogStore store,
+        RetentionThread retention,
         AsyncWaiter asyncWaits,
         string name,
         CursorFile cursor,
@@ -54,6 +58,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         Action<long, long>? reportGap = null)
     {
         Store = store;
+        _retention = retention;
         Name = name;
         _signal = durableOnly ? store.FlushWake : store.Wake;
         _asyncWaits = asyncWaits;
@@ -64,13 +69,13 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         GapSkipper? gaps = onOutOfRange == OutOfRangePolicy.Throw
             ? null
             : new GapSkipper(() => FindBehindGap(onOutOfRange), TryStoreCursor, reportGap);
-        Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null, skipper, gaps);
+        Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null, skipper, gaps, retention);
         _asyncWait = new PendingRead(asyncWaits, Reader);
         _untilSomething = new ReusedWait<bool>(this, static (out isThere) => isThere = true);
         _lowWater = store.Control.LowWater;
         _producersMayWait = store.Control.ProducersMayWait;
         Reader.MoveTo(offset);
-        IsInLog = TryStoreCursor(offset) || !store.IsRemoved(offset);
+        IsInLog = TryStoreCursor(offset) || !retention.IsRemoved(offset);
     }
 
     /// <summary>False when the messages at the offset where it was to start were removed meanwhile.</summary>
@@ -463,8 +468,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
 
     private void ThrowIfNoFrameStart(long offset)
     {
-        if (!Store.IsRemoved(offset) && offset % FrameHeader.Size == 0
-            && (offset == Reader.Offset || offset == Reader.OffsetBehind || FrameStarts.Contains(Store, Policy, offset)))
+        if (!_retention.IsRemoved(offset) && offset % FrameHeader.Size == 0
+            && (offset == Reader.Offset || offset == Reader.OffsetBehind || FrameStarts.Contains(Store, _retention, Policy, offset)))
             return;
         throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
             + $"first={Store.LowWater}, consumer={Name}, path={Store.Path}. Use an offset that a read or Produce returned.");
@@ -485,7 +490,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
 
     private void StoreCursorOrThrow(long offset)
     {
-        if (!TryStoreCursor(offset) && Store.IsRemoved(offset))
+        if (!TryStoreCursor(offset) && _retention.IsRemoved(offset))
             throw Removed(offset);
     }
 
@@ -494,7 +499,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         + $"path={Store.Path}. Move with a seek, or open with OnOutOfRange.");
 
     private long FindBehindGap(OutOfRangePolicy policy) => policy == OutOfRangePolicy.Latest
-        ? FrameStarts.FindEnd(Store, Policy, Store.ConfirmedOffset)
+        ? FrameStarts.FindEnd(Store, _retention, Policy, Store.ConfirmedOffset)
         : Store.LowWater;
 
     /// <summary>
@@ -506,7 +511,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     {
         try
         {
-            if (!Reader.SkipsGaps && Store.IsRemoved(offset))
+            if (!Reader.SkipsGaps && _retention.IsRemoved(offset))
                 throw Removed(offset);
             Interlocked.MemoryBarrier(); // P37 full: the cursor before the flag; pairs with P37 full in ConsumerLimit.
             Store.RoomWake.WakeIfAwaited();

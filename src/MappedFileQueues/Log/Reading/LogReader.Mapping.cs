@@ -208,7 +208,7 @@ internal sealed unsafe partial class LogReader
         // At or above low water a missing segment means "nothing yet": the next read opens it again. Below low water the messages
         // are gone, even if a file of that name exists: a slow producer may have created it again, and no producer will ever
         // append to it.
-        bool isGone = log.IsRemoved(start);
+        bool isGone = retention?.IsRemoved(start) ?? start < log.LowWater;
         if (segment is null || isGone)
         {
             if (segment is not null)
@@ -225,7 +225,7 @@ internal sealed unsafe partial class LogReader
         _next = segment.Pointer + (offset - start);
         _addressToOffset = start - (long)segment.Pointer;
         if (hasRolled)
-            log.NoteRoll();
+            retention?.NoticeRoll();
         return true;
     }
 

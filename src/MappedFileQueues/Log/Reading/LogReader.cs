@@ -1,6 +1,7 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Segments;
@@ -38,8 +39,13 @@ internal enum ReadStatus
 /// <param name="confirmed">The word that holds the end of what it may read; null for everything that is published.</param>
 /// <param name="skipper">Steps over damage; null for a reader that throws at damage.</param>
 /// <param name="gaps">Steps over what was removed; null for a reader that throws there.</param>
+/// <param name="retention">This queue's retention; null for a reader that leaves no trace.</param>
 internal sealed unsafe partial class LogReader(
-    LogView log, long* confirmed = null, DamageSkipper? skipper = null, GapSkipper? gaps = null) : SingleCaller
+    LogView log,
+    long* confirmed = null,
+    DamageSkipper? skipper = null,
+    GapSkipper? gaps = null,
+    RetentionThread? retention = null) : SingleCaller
 {
     private const int BarClosed = 1;
     private const int BarAwaited = 2;

@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Store;
@@ -171,8 +172,12 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         return limit;
     }
 
-    // P18 full: nothing before it is left to flush; pairs with P18 acquire in LogStore.
-    private void RaiseConfirmed(long limit) => SharedWord.RaiseTo(store.Control.Confirmed, limit);
+    private void RaiseConfirmed(long limit)
+    {
+        Debug.Assert(limit <= Tail(), "Confirmed <= tail: what was removed was published.");
+        // P18 full: nothing before it is left to flush; pairs with P18 acquire in LogStore.
+        SharedWord.RaiseTo(store.Control.Confirmed, limit);
+    }
 
     /// <summary>Stores, and snapshots, of earlier versions have no record yet.</summary>
     private void Record(long lowWater)
@@ -283,6 +288,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
     private void SetLowWater(long offset)
     {
+        Debug.Assert(offset <= Tail(), "Log start <= tail.");
         store.Control.AnnounceColdWord(ControlLayout.LowWaterAt, (ulong)offset);
         // P16 full: before the cursors are read again; pairs with P16 acquire in SegmentRoller and P16 full in LogConsumer.
         SharedWord.Exchange((ulong*)store.Control.LowWater, (ulong)offset);

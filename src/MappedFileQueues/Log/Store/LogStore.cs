@@ -10,44 +10,55 @@ namespace MappedFileQueues.Log.Store;
 
 /// <summary>
 /// What one queue holds of a store: its files, mappings and locks, the words of its control page, and the guards of every call.
-/// It does not know the appenders, flusher and readers; `LogAttachment` owns it and them.
+/// It does not know the appenders, flusher and readers; `StoreEngine` owns it and them.
 /// </summary>
 internal sealed unsafe class LogStore : LogView, IDisposable
 {
     /// <summary>How often a call that waits looks whether the store is still the one that was opened.</summary>
     private static readonly TimeSpan s_lookInterval = TimeSpan.FromSeconds(1);
 
+    /// <summary>The stages of its life: the one state from which every part of the queue tells that the end has begun.</summary>
+    private const int Open = 0, Closing = 1, Ended = 2;
+
     private readonly PlatformLock _attached;
     private readonly PlatformLock? _metaLock;
     private readonly MetaWatch _metaWatch;
     private volatile bool _keepsLittle;
-    private volatile bool _closing;
-    private volatile bool _ended;
+    private volatile int _stage;
 
-    public LogStore(OpenedStore opened, LogSettings settings)
-        : base(opened.Directory, opened.Meta, settings.VerifyChecksum)
+    /// <summary>Takes over everything that it is given; <see cref="Dispose"/> closes it.</summary>
+    public LogStore(
+        OperatingSystemServices os,
+        HeldDirectory directory,
+        StoreMeta meta,
+        LogSettings settings,
+        ControlPage control,
+        SlotTable slots,
+        CheckpointFile checkpoints,
+        MetaWatch metaWatch,
+        PlatformLock attached,
+        PlatformLock? metaLock,
+        OpeningRecovery recovery)
+        : base(directory, meta, settings.VerifyChecksum)
     {
-        Os = opened.Os;
-        Control = opened.Control;
+        Os = os;
+        Control = control;
         Settings = settings;
-        Slots = opened.Slots;
-        Checkpoints = opened.Checkpoints;
-        Recovery = opened.Recovery;
-        _attached = opened.Attached;
-        _metaLock = opened.MetaLock;
-        _metaWatch = opened.MetaWatch;
+        Slots = slots;
+        Checkpoints = checkpoints;
+        Recovery = recovery;
+        _attached = attached;
+        _metaLock = metaLock;
+        _metaWatch = metaWatch;
         Wake = new WakeSignal(Os, Control);
         FlushWake = new WakeSignal(Os, Control, Control.FlushWakeSequence, Control.FlushWaiterFlag);
         RoomWake = new WakeSignal(Os, Control, Control.RoomWakeSequence, Control.RoomWaiterFlag);
         Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true, Control, syncFailed: Wake.Poison);
-        Maker = new SegmentMaker(Directory, Window, Control, allocatesInPlace: !Os.IsPortable)
-        {
-            SlotName = () => Producers.Slot?.Name,
-            NamesLost = Poison,
-            LookWhileWaiting = ThrowIfClosing,
-            LockTimeout = settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout,
-            LockWaits = settings.LockWaits,
-        };
+        Spares = new SpareWatch(Directory);
+        Maker = new SegmentMaker(
+            Directory, Window, Control, allocatesInPlace: !Os.IsPortable, () => Producers.Slot?.Name, Poison, ThrowIfClosing,
+            settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout, settings.LockWaits, Spares);
+        Allocator = new BlockAllocator(Directory, Window, Control, Maker);
         Holes = new HoleRepair(Directory, Slots, Checksum, Wake, RoomWake, Control);
     }
 
@@ -63,6 +74,11 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     public override SegmentWindow Window { get; }
 
     public SegmentMaker Maker { get; }
+
+    public BlockAllocator Allocator { get; }
+
+    /// <summary>Tells producers of a file that retention is about to free.</summary>
+    public SpareWatch Spares { get; }
 
     public SlotTable Slots { get; }
 
@@ -90,9 +106,6 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         set => _keepsLittle = value;
     }
 
-    /// <summary>Called when a reader or a producer of this queue has entered a segment. It never waits and never fails.</summary>
-    public Action? Rolled { get; set; }
-
     /// <summary>Some process that is or was attached publishes without waking anybody.</summary>
     // P35 acquire: a hint, late by one sleep at most; pairs with P35 release in StoreOpening.
     public bool HasPollers => SharedWord.ReadAcquire(Control.HasPollers) != 0;
@@ -110,21 +123,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     // P16 acquire: pairs with P16 full in SegmentTrimmer.
     public override long LowWater => SharedWord.ReadAcquire(Control.LowWater);
 
-    /// <summary>Waits for the removal under way; completes, or takes back, that of a process that died over it.</summary>
-    public Action? SettleRemoval { get; set; }
-
-    /// <inheritdoc/>
-    public override bool IsRemoved(long offset)
-    {
-        if (offset >= LowWater)
-            return false;
-        // Before what is recorded it is certain, and no lock is needed.
-        if (offset >= CheckpointFile.ReadLowWater(Directory, Meta))
-            SettleRemoval?.Invoke();
-        return base.IsRemoved(offset);
-    }
-
-    // P20 acquire: pairs with P20 full in SegmentMaker.
+    // P20 acquire: pairs with P20 full in BlockAllocator.
     public override long Allocated => SharedWord.ReadAcquire(Control.Allocated);
 
     // P14 acquire: a walker reached it; pairs with P14 full in SegmentRoller.
@@ -206,16 +205,18 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         PoisonFile.Make(Directory);
     }
 
-    /// <summary>From here on, calls that wait for others end with <see cref="ObjectDisposedException"/>.</summary>
-    public void BeginClosing() => _closing = true;
+    /// <summary>From here on, no new call begins, and calls that wait for others end with
+    /// <see cref="ObjectDisposedException"/>. False when that came before.</summary>
+    public bool TryBeginClosing() => Interlocked.CompareExchange(ref _stage, Closing, Open) == Open;
 
-    public bool IsClosing => _closing;
+    public bool IsClosing => _stage != Open;
 
-    /// <summary>From here on, no new call begins.</summary>
-    public void End() => _ended = true;
+    /// <summary>From here on, a reader that somebody still holds touches no shared word. Its producers and consumers are closed.
+    /// </summary>
+    public void End() => _stage = Ended;
 
     /// <summary>Called in every loop that waits for another process or thread.</summary>
-    public void ThrowIfClosing() => PublicNames.ThrowIfDisposed(_closing, PublicNames.Queue);
+    public void ThrowIfClosing() => PublicNames.ThrowIfDisposed(IsClosing, PublicNames.Queue);
 
     /// <summary>Throws when recovery found the log damaged.</summary>
     public void ThrowIfDamaged(string whatNot)
@@ -230,12 +231,10 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     public override void ThrowIfReadingEnded(bool isClosed)
     {
-        PublicNames.ThrowIfDisposed(isClosed || _ended, PublicNames.Consumer);
+        PublicNames.ThrowIfDisposed(isClosed || _stage == Ended, PublicNames.Consumer);
         if (Wake.IsPoisoned)
             throw Poisoned();
     }
-
-    public override void NoteRoll() => Rolled?.Invoke();
 
     /// <inheritdoc cref="MetaWatch.ThrowIfReplaced"/>
     public override void ThrowIfReplaced() => _metaWatch.ThrowIfReplaced();

@@ -57,12 +57,6 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     /// <summary>Offsets below it are gone.</summary>
     public abstract long LowWater { get; }
 
-    /// <summary>
-    /// Whether the messages at an offset are gone for good. Below low water they need not be: a removal raises it before it looks
-    /// at the cursors for the last time, and may take it back.
-    /// </summary>
-    public virtual bool IsRemoved(long offset) => offset < LowWater;
-
     /// <summary>Blocks exist up to here, according to the control page.</summary>
     public abstract long Allocated { get; }
 
@@ -103,11 +97,6 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
 
     /// <summary>Throws when the store was deleted or replaced: then missing data is not damage.</summary>
     public abstract void ThrowIfReplaced();
-
-    /// <summary>A reader or a producer has entered a segment.</summary>
-    public virtual void NoteRoll()
-    {
-    }
 
     /// <summary>Throws when a store of structs holds a message of another length.</summary>
     public void ThrowIfWrongLength(int length, long offset)

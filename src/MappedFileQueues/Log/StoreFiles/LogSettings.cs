@@ -42,4 +42,31 @@ internal sealed record LogSettings
 
     /// <summary>For tests that compare bytes: the identity of a new store. Otherwise null, for a random identity.</summary>
     public Guid? StoreId { get; init; }
+
+    /// <summary>Checks the options, and copies them.</summary>
+    /// <exception cref="ArgumentOutOfRangeException">An option is out of range.</exception>
+    public static LogSettings From(MappedFileQueueOptions options)
+    {
+        options.Validate();
+        return new LogSettings
+        {
+            PrepareAhead = options.PrepareAhead,
+            SpinDuration = Environment.ProcessorCount < 2 ? TimeSpan.Zero : options.ConsumerSpinWaitDuration,
+            RetryInterval = options.ConsumerRetryInterval,
+            FlushesAtIntervals = options.Durability != DurabilityLevel.PageCache,
+            FlushInterval = OrForEver(options.FlushInterval),
+            WritesAhead = options.Durability == DurabilityLevel.Group && options.PreallocateByWriting,
+            FlushEveryCount = options.ProducerForceFlushIntervalCount,
+            Exclusive = options.ProducerMode == ProducerMode.Exclusive,
+            VerifyChecksum = options.Checksum == ChecksumMode.WriteAndVerify,
+            UnconsumedBytesMax = options.MaxUnconsumedBytes,
+            ThrowsWhenFull = options.FullMode == FullMode.Throw,
+            LockTimeout = OrForEver(options.LockTimeout),
+            UnixCreateMode = options.UnixCreateMode,
+            TimeProvider = options.TimeProvider,
+            StoreId = options.StoreId,
+        };
+    }
+
+    private static TimeSpan OrForEver(TimeSpan value) => value == Timeout.InfiniteTimeSpan ? TimeSpan.MaxValue : value;
 }

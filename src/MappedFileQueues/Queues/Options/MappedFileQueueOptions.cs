@@ -1,5 +1,4 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues;
@@ -9,8 +8,6 @@ namespace MappedFileQueues;
 /// </summary>
 public class MappedFileQueueOptions
 {
-    private const long Page = 4096;
-
     /// <summary>The store's directory. Checked when a queue is created.</summary>
     public string StorePath { get; set; } = "";
 
@@ -136,9 +133,7 @@ public class MappedFileQueueOptions
     /// Throws if an option is out of range, as the constructor of a queue does. Touches no file.
     /// </summary>
     /// <exception cref="ArgumentException">An option cannot be used; the parameter's name is that of the option.</exception>
-    public void Validate() => _ = ToSettings();
-
-    internal LogSettings ToSettings()
+    public void Validate()
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(StorePath);
         ArgumentNullException.ThrowIfNull(TimeProvider);
@@ -167,29 +162,7 @@ public class MappedFileQueueOptions
         Check(UnixCreateMode is not { } mode || CreateModes.IsUsable(mode), nameof(UnixCreateMode), UnixCreateMode!,
             CreateModes.Expected);
         Retention?.ThrowIfInvalid();
-        return new LogSettings
-        {
-            PrepareAhead = PrepareAhead,
-            SpinDuration = Environment.ProcessorCount < 2 ? TimeSpan.Zero : ConsumerSpinWaitDuration,
-            RetryInterval = ConsumerRetryInterval,
-            FlushesAtIntervals = Durability != DurabilityLevel.PageCache,
-            FlushInterval = FlushInterval == Timeout.InfiniteTimeSpan ? TimeSpan.MaxValue : FlushInterval,
-            WritesAhead = Durability == DurabilityLevel.Group && PreallocateByWriting,
-            FlushEveryCount = ProducerForceFlushIntervalCount,
-            Exclusive = ProducerMode == ProducerMode.Exclusive,
-            VerifyChecksum = Checksum == ChecksumMode.WriteAndVerify,
-            UnconsumedBytesMax = MaxUnconsumedBytes,
-            ThrowsWhenFull = FullMode == FullMode.Throw,
-            LockTimeout = LockTimeout == Timeout.InfiniteTimeSpan ? TimeSpan.MaxValue : LockTimeout,
-            UnixCreateMode = UnixCreateMode,
-            TimeProvider = TimeProvider,
-            StoreId = StoreId,
-        };
     }
-
-    internal StoreRequest ToRequest(StoreKind kind, int structSize, ulong fingerprint) => new(
-        Path.GetFullPath(StorePath), kind, structSize, fingerprint, (SegmentSize + Page - 1) / Page * Page,
-        CreateIfMissing, DangerouslyAllowFileSystem);
 
     private static void CheckTime(TimeSpan value, string name) =>
         Check(value >= TimeSpan.Zero || value == Timeout.InfiniteTimeSpan, name, value, "zero or more, or infinite");

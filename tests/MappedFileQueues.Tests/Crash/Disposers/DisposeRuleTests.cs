@@ -146,9 +146,9 @@ public sealed class DisposeRuleTests
         using var store = new CrashStore(mode: mode);
         var options = new MappedFileQueueOptions { StorePath = store.Path, SegmentSize = 1 << 20, ProducerMode = mode };
         var core = new QueueCore(options, StoreKind.Messages, 0, 0, _ => { });
-        LogAppender appender = core.Attachment.OpenAppender();
+        LogAppender appender = core.OpenAppender();
         AppendLane lane = appender.Claim(56)!;
-        var disposing = new Thread(() => core.Attachment.CloseAppender(appender));
+        var disposing = new Thread(() => core.CloseAppender(appender));
         disposing.Start();
         disposing.Join();
 

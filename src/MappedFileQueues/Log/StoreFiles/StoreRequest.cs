@@ -1,26 +1,6 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Platform;
-using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Log.StoreFiles;
-
-/// <summary>What `StoreOpening` passes to `LogStore`, which owns it from then on.</summary>
-internal sealed record OpenedStore(
-    OperatingSystemServices Os,
-    HeldDirectory Directory,
-    StoreMeta Meta,
-    ControlPage Control,
-    SlotTable Slots,
-    CheckpointFile Checkpoints,
-    MetaWatch MetaWatch,
-    PlatformLock Attached,
-    PlatformLock? MetaLock,
-    OpeningRecovery Recovery);
-
-/// <summary>What opening a store found.</summary>
-/// <param name="IsAfterCut">It recovered after a power cut, a lost memory or poison; nothing else had the store open.</param>
-/// <param name="RepairedClaims">So many claims of dead producers became padding.</param>
-internal readonly record struct OpeningRecovery(bool IsAfterCut, int RepairedClaims);
 
 /// <summary>The store that an opener requests.</summary>
 /// <param name="Path">The store's directory.</param>
@@ -37,4 +17,11 @@ internal sealed record StoreRequest(
     ulong LayoutFingerprint,
     long SegmentLength,
     bool CreateIfMissing,
-    bool AllowUnsafeFileSystem);
+    bool AllowUnsafeFileSystem)
+{
+    private const long Page = 4096;
+
+    public static StoreRequest From(MappedFileQueueOptions options, StoreKind kind, int structSize, ulong fingerprint) => new(
+        System.IO.Path.GetFullPath(options.StorePath), kind, structSize, fingerprint,
+        (options.SegmentSize + Page - 1) / Page * Page, options.CreateIfMissing, options.DangerouslyAllowFileSystem);
+}

@@ -1,7 +1,7 @@
 using System.Buffers.Binary;
 using MappedFileQueues.Memory;
 
-namespace MappedFileQueues.Format;
+namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>
 /// The file `retention`:

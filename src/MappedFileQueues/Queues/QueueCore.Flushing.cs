@@ -1,0 +1,51 @@
+using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Threads;
+
+namespace MappedFileQueues;
+
+/// <summary>The calls that wait until messages are on disk.</summary>
+internal sealed partial class QueueCore
+{
+    public long Flush()
+    {
+        using CallGate.Call call = BeginCall();
+        return Flusher.Flush();
+    }
+
+    /// <summary>Completes when everything before the goal is on disk, as far as it is published at the call.</summary>
+    public ValueTask<long> FlushAsync(long goal, CancellationToken cancellationToken)
+    {
+        if (cancellationToken.IsCancellationRequested)
+            return ValueTask.FromCanceled<long>(cancellationToken);
+        using CallGate.Call call = BeginCall();
+        long confirmed = Store.ConfirmedOffset;
+        if (goal <= confirmed)
+            return ValueTask.FromResult(confirmed);
+        Store.Producers.ThrowIfOwnClaimIsOpen();
+        return Pend(goal, null, cancellationToken);
+    }
+
+    /// <summary>Waits for a flush of everything before the goal.</summary>
+    public void WaitForFlush(long goal, FlushPatience patience)
+    {
+        using CallGate.Call call = BeginCall();
+        Flusher.WaitFor(goal, patience);
+    }
+
+    /// <summary>The same without blocking. The result is the offset that the caller passes.</summary>
+    public ValueTask<long> WaitForFlushAsync(long goal, long offset, CancellationToken cancellationToken)
+    {
+        using CallGate.Call call = BeginCall();
+        return Store.ConfirmedOffset >= goal ? ValueTask.FromResult(offset) : Pend(goal, offset, cancellationToken);
+    }
+
+    /// <summary>Waits for the goal in the list that the flush thread serves. Runs inside a call.</summary>
+    private ValueTask<long> Pend(long goal, long? offset, CancellationToken cancellationToken)
+    {
+        // First: a call in a list that no thread serves would never end.
+        FlushThread.EnsureStarted();
+        ValueTask<long> pending = FlushThread.Pending.Add(goal, offset, cancellationToken);
+        FlushThread.Notice();
+        return pending;
+    }
+}

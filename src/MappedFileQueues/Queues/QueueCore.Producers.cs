@@ -1,0 +1,148 @@
+using MappedFileQueues.Log.Appending;
+using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
+using MappedFileQueues.Threads;
+
+namespace MappedFileQueues;
+
+/// <summary>The producers, and what they share: the slot, the lock and the preparer.</summary>
+internal sealed partial class QueueCore
+{
+    private readonly Lock _producing = new();
+    private PlatformLock? _producersLock;
+    private int _producerCount;
+
+    /// <summary>
+    /// Starts a producer: takes the slot and the producers' lock, and zeroes the bytes of a dead Exclusive producer.
+    /// </summary>
+    public LogAppender OpenAppender()
+    {
+        using CallGate.Call call = BeginCall();
+        lock (_producing)
+        {
+            Store.ThrowIfDamaged("appended");
+            if (Store.Wake.IsPoisoned)
+                throw Store.Poisoned();
+            bool fences = Store.Os.RegisterForFence();
+            _consumerLimit?.Announce();
+            _admission.Admit(fences, ref _producersLock, alone: Store.Settings.Exclusive);
+            try
+            {
+                OwnerSlot slot = Store.Producers.Slot!;
+                if (Store.Producers.Preparer is null)
+                    StartPreparer();
+                LogAppender appender = Store.Settings.Exclusive
+                    ? new ExclusiveAppender(Store, Flusher, _roller, fences)
+                    : new SharedAppender(Store, Flusher, _roller, slot);
+                Store.Producers.Add(appender);
+                _producerCount++;
+                return appender;
+            }
+            catch
+            {
+                if (_producerCount == 0)
+                    EndProducing(clean: true);
+                throw;
+            }
+        }
+    }
+
+    /// <summary>
+    /// Ends a producer and drains it. With the last one, releases the slot and the producers' lock, last of all.
+    /// </summary>
+    public void CloseAppender(LogAppender appender)
+    {
+        bool clean = appender.Close();
+        _pendingAppends?.Forget(appender);
+        lock (_producing)
+        {
+            bool leftClean = false;
+            try
+            {
+                Store.Producers.Remove(appender);
+                leftClean = clean && appender.TryLeaveClean();
+            }
+            finally
+            {
+                if (--_producerCount == 0)
+                    EndProducing(leftClean);
+            }
+        }
+    }
+
+    /// <summary>Whether producers wait for consumers at a limit.</summary>
+    public bool IsLimited => _consumerLimit is not null;
+
+    /// <summary>Asynchronous appends wait for consumers: later ones wait after them.</summary>
+    public bool IsAnyAppendWaiting => _pendingAppends?.IsAnyThere == true;
+
+    /// <summary>Begins the wait of a producer that found no room.</summary>
+    /// <exception cref="QueueFullException">The options say that it does not wait.</exception>
+    public RoomWait BeginRoomWait(FlushPatience patience)
+    {
+        ThrowIfFull();
+        return new RoomWait(Store, _consumerLimit!, _gate, patience);
+    }
+
+    /// <summary>Appends messages when there is room; the result is the first one's offset.</summary>
+    public Task<long> AppendLater(LogAppender appender, WaitingMessages messages, CancellationToken cancellationToken)
+    {
+        using CallGate.Call call = BeginCall();
+        return _pendingAppends!.Add(appender, messages, cancellationToken);
+    }
+
+    /// <summary>Called when there is no room.</summary>
+    public void ThrowIfFull()
+    {
+        if (!Store.Settings.ThrowsWhenFull)
+            return;
+        using CallGate.Call call = BeginCall();
+        throw new QueueFullException("Consumers are too far behind; nothing was appended: "
+            + $"{RoomWait.Describe(Store, _consumerLimit!)}.");
+    }
+
+    /// <summary>Makes room for the next messages of an appender.</summary>
+    public void Prepare(LogAppender appender, long bytes)
+    {
+        using CallGate.Call call = BeginCall();
+        appender.Prepare(bytes);
+    }
+
+    private unsafe void StartPreparer()
+    {
+        LogSettings settings = Store.Settings;
+        bool syncs = settings.WritesAhead && !Store.Os.IsPortable;
+        var preparer = new SegmentPreparer(
+            Store.Maker, Store.Allocator, Store.Window, settings.PrepareAhead, Store.ThrowIfClosing, syncs ? Flusher.SyncAhead : null);
+        Store.Producers.Preparer = preparer;
+        if (syncs)
+            // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.
+            preparer.Begin(SharedWord.ReadAcquire(Store.Control.TailHint));
+    }
+
+    private void EndProducing(bool clean)
+    {
+        OwnProducers producers = Store.Producers;
+        try
+        {
+            producers.Preparer?.Dispose();
+            // Not clean: the word stays set, and the next producer looks for dirty bytes beyond the tail.
+            if (clean && Store.Settings.Exclusive)
+                _admission.TryClearExclusive();
+        }
+        finally
+        {
+            producers.Preparer = null;
+            // The locks go last: until then no process may take this queue's claims for a dead one's. A fenced claim is padding
+            // already.
+            _producersLock?.Dispose();
+            _producersLock = null;
+            producers.Slot?.Dispose();
+            producers.Slot = null;
+        }
+    }
+}
