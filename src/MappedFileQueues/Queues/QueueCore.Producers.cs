@@ -117,7 +117,8 @@ internal sealed partial class QueueCore
         LogSettings settings = Store.Settings;
         bool syncs = settings.WritesAhead && !Store.Os.IsPortable;
         var preparer = new SegmentPreparer(
-            Store.Maker, Store.Allocator, Store.Window, settings.PrepareAhead, Store.ThrowIfClosing, syncs ? Flusher.SyncAhead : null);
+            Store.Maker, Store.Allocator, Store.Window, settings.PrepareAhead, Store.ThrowIfClosing,
+            syncs ? Flusher.SyncAhead : null);
         Store.Producers.Preparer = preparer;
         if (syncs)
             // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.

@@ -23,7 +23,7 @@ internal sealed class SpareWatch(HeldDirectory directory)
     /// <summary>A file is about to become free, and none waits to be used again.</summary>
     public bool IsDue() => _isLooking && IsFull(out bool hasSpare) && !hasSpare;
 
-    /// <summary>A store that is full now is so until the look is over: a removed file takes room as long as it is mapped.</summary>
+    /// <summary>A store that is full now is so until the look ends: a removed file takes blocks while it is mapped.</summary>
     public void NoteIfFull() => _ = IsFull(out _);
 
     private bool IsFull(out bool hasSpare)

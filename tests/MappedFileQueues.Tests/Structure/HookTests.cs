@@ -11,11 +11,11 @@ namespace MappedFileQueues.Tests.Structure;
 [Trait("Category", "Slow")]
 public sealed class HookTests
 {
-    private static readonly string[] s_ofLaboratories = ["ProtocolSteps.Handler", "ProtocolSteps.Background"];
+    private static readonly string[] s_ofLaboratories = ["ProtocolSteps.Background", "ProtocolSteps.Handler"];
 
     [Fact]
     public void Core_NoInternalType_HasASettableDelegate() => Assert.Equal(
-        s_ofLaboratories.Order(), Find(SourceCompilation.Core, SourceCompilation.CoreFolder).Order());
+        s_ofLaboratories, Find(SourceCompilation.Core, SourceCompilation.CoreFolder).Order(StringComparer.Ordinal));
 
     [Theory]
     [InlineData("public Action? Rolled { get; set; }")]
@@ -33,7 +33,8 @@ public sealed class HookTests
 
     private static IEnumerable<string> Find(CSharpCompilation compilation, string folder)
     {
-        foreach (SyntaxTree tree in compilation.SyntaxTrees.Where(tree => tree.FilePath.StartsWith(folder, StringComparison.Ordinal)))
+        foreach (SyntaxTree tree in compilation.SyntaxTrees.Where(
+            tree => tree.FilePath.StartsWith(folder, StringComparison.Ordinal)))
         {
             SemanticModel model = compilation.GetSemanticModel(tree);
             foreach (TypeDeclarationSyntax type in tree.GetRoot().DescendantNodes().OfType<TypeDeclarationSyntax>())

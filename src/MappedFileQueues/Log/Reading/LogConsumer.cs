@@ -469,7 +469,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private void ThrowIfNoFrameStart(long offset)
     {
         if (!_retention.IsRemoved(offset) && offset % FrameHeader.Size == 0
-            && (offset == Reader.Offset || offset == Reader.OffsetBehind || FrameStarts.Contains(Store, _retention, Policy, offset)))
+            && (offset == Reader.Offset || offset == Reader.OffsetBehind
+                || FrameStarts.Contains(Store, _retention, Policy, offset)))
             return;
         throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
             + $"first={Store.LowWater}, consumer={Name}, path={Store.Path}. Use an offset that a read or Produce returned.");

@@ -205,14 +205,21 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         PoisonFile.Make(Directory);
     }
 
-    /// <summary>From here on, no new call begins, and calls that wait for others end with
-    /// <see cref="ObjectDisposedException"/>. False when that came before.</summary>
-    public bool TryBeginClosing() => Interlocked.CompareExchange(ref _stage, Closing, Open) == Open;
+    /// <summary>
+    /// From here on, no new call begins, and calls that wait for others end with <see cref="ObjectDisposedException"/>. The caller
+    /// holds the queue's lock. False when that came before.
+    /// </summary>
+    public bool TryBeginClosing()
+    {
+        if (IsClosing)
+            return false;
+        _stage = Closing;
+        return true;
+    }
 
     public bool IsClosing => _stage != Open;
 
-    /// <summary>From here on, a reader that somebody still holds touches no shared word. Its producers and consumers are closed.
-    /// </summary>
+    /// <summary>From here on, a reader that somebody still holds touches no shared word.</summary>
     public void End() => _stage = Ended;
 
     /// <summary>Called in every loop that waits for another process or thread.</summary>
