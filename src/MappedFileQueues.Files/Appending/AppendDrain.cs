@@ -55,7 +55,7 @@ internal sealed class AppendDrain : IDisposable
     private bool IsDurable => _options.Durability != AppendDurability.PageCache;
 
     /// <summary>Under the gate: whether the current file is older than a file may become, or may be.</summary>
-    public bool IsRollDue() => _files.IsRollDue();
+    public bool IsRollDue() => _files.Schedule.IsDue();
 
     /// <summary>Whether a closed file has been kept long enough.</summary>
     public bool IsExpiryDue() =>
@@ -177,12 +177,12 @@ internal sealed class AppendDrain : IDisposable
     {
         lock (_gate)
         {
-            if (!IsRollDue() || _files.LowersDue())
+            if (!IsRollDue() || _files.Schedule.Lowers())
                 return false;
             if (!_buffers.HasBytesInFile && !_files.IsRollPutOff)
             {
                 // Otherwise the first write of the day would be rolled at the next tick.
-                _files.BeginDay();
+                _files.Schedule.BeginDay();
                 return false;
             }
 

@@ -1,4 +1,3 @@
-using System.Collections.Concurrent;
 using MappedFileQueues.Files.Names;
 using MappedFileQueues.Files.Rolling;
 using MappedFileQueues.Memory;
@@ -22,15 +21,13 @@ namespace MappedFileQueues.Files.Appending;
 /// </summary>
 internal sealed class AppendFileSet : IDisposable
 {
-    /// <summary>How soon a roll that could not be done is tried again.</summary>
-    private static readonly TimeSpan s_rollRetry = TimeSpan.FromMinutes(1);
-
     private readonly AppendFileOptions _options;
     private readonly HeldDirectory _directory;
     private readonly PlatformLock _lock;
     private readonly string _name;
     private readonly string _nextName;
     private readonly RolledFiles _rolled;
+    private readonly RolledFileRetention _retention;
     private readonly RoomMark _room;
     private readonly List<string> _unsynced = [];
     private Task<AppendFile>? _next;
@@ -38,23 +35,7 @@ internal sealed class AppendFileSet : IDisposable
     private readonly Notices<RolledFile>? _notices;
     private readonly Notices<Exception>? _errors;
 
-    /// <summary>
-    /// Closed files that are to go, and could not be deleted yet. The thread that makes the next file adds to them, too.
-    /// </summary>
-    private readonly ConcurrentQueue<string> _overdue = [];
-
-    /// <summary>Closed files whose age cannot be asked for.</summary>
-    private readonly HashSet<string> _ageless = new(StringComparer.Ordinal);
     private bool _areEntriesDirty;
-    private DateTimeOffset _begun;
-    private long _dueTicks;
-
-    /// <summary>What the clock said when it was looked at last; threads with the role or the gate write it.</summary>
-    private long _clockTicks;
-
-    /// <summary>Whether the clock was put back since the due time was found. As above.</summary>
-    private volatile bool _wasClockPutBack;
-    private long _expiryTicks = long.MaxValue;
 
     private AppendFileSet(HeldDirectory directory, PlatformLock ownership, string name, AppendFileOptions options)
     {
@@ -65,8 +46,13 @@ internal sealed class AppendFileSet : IDisposable
         _room = new RoomMark(directory, name);
         _notices = options.OnRolled is { } handler ? new Notices<RolledFile>(handler) : null;
         _errors = options.OnError is { } errorHandler ? new Notices<Exception>(errorHandler) : null;
+        _retention = new RolledFileRetention(directory, _rolled, options, _errors);
+        Schedule = new RollSchedule(options);
         Current = null!;
     }
+
+    /// <summary>When the next roll is due.</summary>
+    public RollSchedule Schedule { get; }
 
     /// <summary>The file that is written.</summary>
     public AppendFile Current { get; private set; }
@@ -75,10 +61,10 @@ internal sealed class AppendFileSet : IDisposable
     public long OpenedLength { get; private set; }
 
     /// <summary>Whether the last roll could not be done, so that the file is longer or older than it should be.</summary>
-    public bool IsRollPutOff { get; private set; }
+    public bool IsRollPutOff => Schedule.IsPutOff;
 
-    /// <summary>When the oldest closed file has been kept long enough, in ticks of UTC; may be read by any thread.</summary>
-    public long ExpiryTicks => Volatile.Read(ref _expiryTicks);
+    /// <inheritdoc cref="RolledFileRetention.ExpiryTicks"/>
+    public long ExpiryTicks => _retention.ExpiryTicks;
 
     private bool IsDurable => _options.Durability != AppendDurability.PageCache;
 
@@ -172,85 +158,30 @@ internal sealed class AppendFileSet : IDisposable
 
         // Before the next file needs its room. But until that has the name, this one is needed.
         string? spare = null;
-        RetainNewest(countMin: 1, ref spare);
+        _retention.RetainNewest(countMin: 1, ref spare);
         if (!TryBeginFile(rolled, spare))
             return;
-        RetainNewest(countMin: 0, ref spare);
+        _retention.RetainNewest(countMin: 0, ref spare);
         _areEntriesDirty = true;
         if (rolled is not null && !IsDurable && _rolled.Count > 0)
             _unsynced.Add(rolled);
+        // Those that retention has deleted need no sync.
+        if (_unsynced.Count > _rolled.Count)
+        {
+            IReadOnlyList<string> closed = _rolled.Names;
+            _unsynced.RemoveAll(name => !closed.Contains(name));
+        }
+
         if (IsDurable)
             _directory.FlushEntries("");
         Announce(rolled, length);
-        IsRollPutOff = false;
-        _begun = ReadClock();
-        BeginDay();
-        NoteExpiry(rolled);
+        Schedule.Begin();
+        _retention.NoteExpiry(rolled);
         BeginNext(spare);
     }
 
-    /// <summary>
-    /// From any thread: whether the current file is older than a file may become. Also when the clock was put back: then
-    /// <see cref="LowersDue"/> finds out.
-    /// </summary>
-    public bool IsRollDue()
-    {
-        long due = Volatile.Read(ref _dueTicks);
-        if (due == long.MaxValue)
-            return false;
-        long before = Volatile.Read(ref _clockTicks);
-        long now = ReadClock().UtcTicks;
-        if (now < before)
-            _wasClockPutBack = true;
-        return _wasClockPutBack || now >= due;
-    }
-
-    /// <summary>
-    /// True when the clock was put back. A clock that was a year ahead has told a due time that is a year ahead: from now on a
-    /// file that was begun in the future is one that was begun now.
-    /// </summary>
-    public bool LowersDue()
-    {
-        if (!_wasClockPutBack)
-            return false;
-        _wasClockPutBack = false;
-        DateTimeOffset now = ReadClock();
-        if (_begun > now)
-            _begun = now;
-        long due = IsRollPutOff ? (now + s_rollRetry).UtcTicks : DueAfter(_begun, now);
-        Volatile.Write(ref _dueTicks, Math.Min(Volatile.Read(ref _dueTicks), due));
-        return true;
-    }
-
-    /// <summary>The current file is one of today: it was begun now, or nothing is in it yet.</summary>
-    public void BeginDay() => Volatile.Write(ref _dueTicks, DueAfter(_begun, ReadClock()));
-
-    /// <summary>
-    /// Deletes the closed files that have been kept long enough. Each has its own time: a clock that was ahead may have left one
-    /// from the future before others.
-    /// </summary>
-    public void DeleteExpired()
-    {
-        if (_options.RetainedAge is not { } age)
-            return;
-        RetryDeletions();
-        long now = _options.TimeProvider.GetUtcNow().UtcTicks;
-        long next = long.MaxValue;
-        foreach (string name in _rolled.Names)
-        {
-            long expiry = ExpiryOf(name, age);
-            if (expiry > now)
-            {
-                next = Math.Min(next, expiry);
-                continue;
-            }
-
-            _rolled.Remove(name);
-            Delete(name);
-        }
-
-        Volatile.Write(ref _expiryTicks, next);
-    }
+    /// <inheritdoc cref="RolledFileRetention.DeleteExpired"/>
+    public void DeleteExpired() => _areEntriesDirty |= _retention.DeleteExpired();
 
     /// <summary>Ends the current file behind its last byte; best effort after a failure, whose error is thrown already.</summary>
     public void End(bool isFailed)
@@ -289,7 +220,7 @@ internal sealed class AppendFileSet : IDisposable
 
     private void OpenFirst()
     {
-        _ = TryDelete(_nextName);
+        _ = _retention.TryDelete(_nextName);
         bool isThere = _directory.Identify(_name) is not null;
         PlatformFile file = _directory.Open(_name, FileOpening.ReadWriteOrCreate)!;
         DateTimeOffset lastWritten;
@@ -317,12 +248,10 @@ internal sealed class AppendFileSet : IDisposable
         else
             _room.Clear();
         Current.MakeRoom(OpenedLength + 1);
-        DateTimeOffset now = ReadClock();
+        DateTimeOffset now = Schedule.ReadClock();
         DateTimeOffset? birth = isThere && OpenedLength > 0 ? BirthOf(file, now) : now;
-        _begun = birth ?? now;
-
         // What was written on an earlier day belongs to it, even where the birth is unknown.
-        Volatile.Write(ref _dueTicks, DueAfter(_begun, birth ?? (lastWritten < now ? lastWritten : now)));
+        Schedule.Begin(birth ?? now, ofDay: birth ?? (lastWritten < now ? lastWritten : now));
         DeleteExpired();
 
         // Also when the file was there: the process that created or renamed it may have been killed before it flushed that.
@@ -353,54 +282,6 @@ internal sealed class AppendFileSet : IDisposable
     private DateTimeOffset? BirthOf(PlatformFile file, DateTimeOffset now) =>
         !_options.ReuseOldFiles && file.Birth is { } birth ? (birth < now ? birth : now) : null;
 
-    /// <summary>When a file becomes too old.</summary>
-    private long DueAfter(DateTimeOffset begun, DateTimeOffset ofDay)
-    {
-        long due = long.MaxValue;
-        if (_options.RollInterval != Timeout.InfiniteTimeSpan && _options.RollInterval.Ticks < long.MaxValue - begun.UtcTicks)
-            due = begun.UtcTicks + _options.RollInterval.Ticks;
-        return _options.RollAtMidnight
-            ? Math.Min(due, Midnight.After(ofDay, _options.TimeProvider.LocalTimeZone).UtcTicks)
-            : due;
-    }
-
-    private DateTimeOffset ReadClock()
-    {
-        DateTimeOffset now = _options.TimeProvider.GetUtcNow();
-        Volatile.Write(ref _clockTicks, now.UtcTicks);
-        return now;
-    }
-
-    /// <summary>
-    /// When a closed file has been kept long enough; at once if it is gone, and never if that cannot be found out.
-    /// </summary>
-    private long ExpiryOf(string name, TimeSpan age)
-    {
-        try
-        {
-            using PlatformFile? file = _directory.Open(name, FileOpening.Read);
-            long last = file?.LastWritten.UtcTicks ?? 0;
-            return age.Ticks < long.MaxValue - last ? last + age.Ticks : long.MaxValue;
-        }
-        catch (QueueDiskException error)
-        {
-            if (_ageless.Add(name))
-                _errors?.Add(error);
-            return long.MaxValue;
-        }
-    }
-
-    /// <summary>One more file has to be deleted some day, or some are at once.</summary>
-    private void NoteExpiry(string? rolled)
-    {
-        if (_options.RetainedAge is not { } age)
-            return;
-        if (rolled is not null)
-            Volatile.Write(ref _expiryTicks, Math.Min(_expiryTicks, ExpiryOf(rolled, age)));
-        if (_expiryTicks <= _options.TimeProvider.GetUtcNow().UtcTicks)
-            DeleteExpired();
-    }
-
     /// <summary>
     /// Gives the next file the name. Where that cannot be done, gives the name back to the current one and continues it; throws
     /// when that cannot be done either.
@@ -422,9 +303,9 @@ internal sealed class AppendFileSet : IDisposable
                 throw;
 
             if (spare is not null)
-                _overdue.Enqueue(spare);
+                _retention.DeleteLater(spare);
             if (_spare is not null)
-                _overdue.Enqueue(_spare);
+                _retention.DeleteLater(_spare);
             _spare = null;
             PutRollOff(error);
             return false;
@@ -488,8 +369,7 @@ internal sealed class AppendFileSet : IDisposable
     {
         Current.Continue();
         _areEntriesDirty = true;
-        Volatile.Write(ref _dueTicks, (ReadClock() + s_rollRetry).UtcTicks);
-        if (!IsRollPutOff)
+        if (Schedule.PutOff())
         {
             _errors?.Add(new QueueDiskException(
                 $"Cannot begin the next file, so this one is continued, and the roll is tried again: path={Current.Path}."
@@ -498,8 +378,6 @@ internal sealed class AppendFileSet : IDisposable
                 Current.Path,
                 error));
         }
-
-        IsRollPutOff = true;
     }
 
     private void Announce(string? rolled, long length)
@@ -510,61 +388,9 @@ internal sealed class AppendFileSet : IDisposable
         {
             Path = Path.Combine(_directory.Path, rolled),
             Length = length,
-            Begun = _begun,
+            Begun = Schedule.Begun,
             Ended = _options.TimeProvider.GetUtcNow(),
         });
-    }
-
-    private void Delete(string rolled)
-    {
-        _unsynced.Remove(rolled);
-        if (!TryDelete(rolled))
-            _overdue.Enqueue(rolled);
-        _areEntriesDirty = true;
-    }
-
-    /// <summary>Reports a file that may not be deleted (another user's, in a folder with the sticky bit).</summary>
-    private bool TryDelete(string name, bool reports = true)
-    {
-        try
-        {
-            _ = _directory.Delete(name);
-            return true;
-        }
-        catch (QueueDiskException error)
-        {
-            if (reports)
-                _errors?.Add(error);
-            return false;
-        }
-    }
-
-    private void RetryDeletions()
-    {
-        for (int count = _overdue.Count; count > 0 && _overdue.TryDequeue(out string? name); count--)
-        {
-            if (!TryDelete(name, reports: false))
-                _overdue.Enqueue(name);
-        }
-    }
-
-    /// <summary>Deletes the oldest files beyond those to keep. One of them may be reused instead.</summary>
-    private void RetainNewest(int countMin, ref string? spare)
-    {
-        RetryDeletions();
-        while (_rolled.Count > countMin && _rolled.Count > _options.RetainedFileCount)
-        {
-            string oldest = _rolled.TakeOldest();
-            if (_options.ReuseOldFiles && spare is null)
-            {
-                _unsynced.Remove(oldest);
-                spare = oldest;
-            }
-            else
-            {
-                Delete(oldest);
-            }
-        }
     }
 
     /// <summary>
@@ -655,7 +481,7 @@ internal sealed class AppendFileSet : IDisposable
         catch (QueueDiskException error)
         {
             _errors?.Add(error);
-            _overdue.Enqueue(spare);
+            _retention.DeleteLater(spare);
             return false;
         }
 
