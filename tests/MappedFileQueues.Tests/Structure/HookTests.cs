@@ -11,7 +11,7 @@ namespace MappedFileQueues.Tests.Structure;
 [Trait("Category", "Slow")]
 public sealed class HookTests
 {
-    private static readonly string[] s_ofLaboratories = ["ProtocolSteps.Background", "ProtocolSteps.Handler"];
+    private static readonly string[] s_ofLaboratories = ["ProtocolSteps.Handler"];
 
     [Fact]
     public void Core_NoInternalType_HasASettableDelegate() => Assert.Equal(
