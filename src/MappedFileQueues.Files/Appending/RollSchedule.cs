@@ -3,8 +3,8 @@ using MappedFileQueues.Files.Rolling;
 namespace MappedFileQueues.Files.Appending;
 
 /// <summary>
-/// When the current file becomes too old, by a clock that may be put back. The thread that has the stream's draining role uses it;
-/// <see cref="IsDue"/> may be called from any thread.
+/// When the current file becomes too old, by a clock that may be put back. The thread that has the stream's draining role uses
+/// it; <see cref="IsDue"/> may be called from any thread.
 /// </summary>
 internal sealed class RollSchedule(AppendFileOptions options)
 {

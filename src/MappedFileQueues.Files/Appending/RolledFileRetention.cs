@@ -29,8 +29,8 @@ internal sealed class RolledFileRetention(
     public long ExpiryTicks => Volatile.Read(ref _expiryTicks);
 
     /// <summary>
-    /// Deletes the closed files that have been kept long enough; true when there were any. Each has its own time: a clock that was
-    /// ahead may have left one from the future before others.
+    /// Deletes the closed files that have been kept long enough; true when there were any. Each has its own time: a clock that
+    /// was ahead may have left one from the future before others.
     /// </summary>
     public bool DeleteExpired()
     {

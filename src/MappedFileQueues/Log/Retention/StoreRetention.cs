@@ -9,8 +9,8 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Retention;
 
 /// <summary>
-/// One queue's part in a store's retention: looks at the policy, removes what it no longer keeps, and keeps files to use again. Any
-/// thread; one look or trim at a time.
+/// One queue's part in a store's retention: looks at the policy, removes what it no longer keeps, and keeps files to use again.
+/// Any thread; one look or trim at a time.
 /// </summary>
 internal sealed unsafe class StoreRetention : IDisposable
 {
@@ -86,8 +86,8 @@ internal sealed unsafe class StoreRetention : IDisposable
 
     /// <summary>
     /// Whether the messages at an offset are gone for good. Below low water they need not be: a removal raises it before it looks
-    /// at the cursors for the last time, and may take it back. So this waits for a removal under way, and completes, or takes back,
-    /// that of a process that died over it.
+    /// at the cursors for the last time, and may take it back. So this waits for a removal under way; it completes, or takes
+    /// back, that of a process that died over it.
     /// </summary>
     public bool IsRemoved(long offset)
     {

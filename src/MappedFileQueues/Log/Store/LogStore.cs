@@ -206,8 +206,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     }
 
     /// <summary>
-    /// From here on, no new call begins, and calls that wait for others end with <see cref="ObjectDisposedException"/>. The caller
-    /// holds the queue's lock. False when that came before.
+    /// From here on, no new call begins, and calls that wait for others end with <see cref="ObjectDisposedException"/>. False when
+    /// that came before. The caller holds the queue's lock.
     /// </summary>
     public bool TryBeginClosing()
     {
