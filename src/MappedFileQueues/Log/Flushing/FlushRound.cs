@@ -6,7 +6,7 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Log.Flushing;
 
 /// <summary>
-/// What the leader of a flush does under the lock: walk, mark, sync, checkpoint, confirm, and the consequences of a disk error.
+/// What the leader of a flush does under the lock: walk, mark, sync, confirm, checkpoint, and the consequences of a disk error.
 /// </summary>
 internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
 {
@@ -43,8 +43,6 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
         Sync(from, to);
         Times.Note(began);
         ProtocolSteps.Reach(ProtocolStep.FlushSynced);
-        if (checkpoint)
-            WriteCheckpoint(to);
         if (store.Wake.IsPoisoned)
             throw store.Poisoned();
         // P18 full: after the sync; pairs with P18 acquire in LogStore.
@@ -52,6 +50,9 @@ internal sealed unsafe class FlushRound(LogStore store, FlushFailure failure)
         ProtocolSteps.Reach(ProtocolStep.ConfirmedRaised);
         SharedWord.WriteRelease(store.Control.FlushTarget, 0); // P19 release: done; pairs with P19 acquire in FlushLead.
         store.Window.ForgetFlushed(to);
+        // Last, so that it is never above confirmed. No promise waits for it: recovery finds what was synced by its checksums.
+        if (checkpoint)
+            WriteCheckpoint(to);
     }
 
     /// <summary>Call it under the lease, after everything before the offset was synced.</summary>
