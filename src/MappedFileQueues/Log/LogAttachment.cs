@@ -35,15 +35,14 @@ internal sealed class LogAttachment : IDisposable
     public LogAttachment(OpenedStore opened, LogSettings settings, Action<SegmentDeletingEventArgs>? deleting = null)
     {
         Store = new LogStore(opened, settings);
-        Flusher = new LogFlusher(Store);
-        FlushThread = new FlushThread(Store, Flusher);
+        Flusher = new FlushEngine(Store);
         Retention = new RetentionThread(Store, deleting);
         Store.SettleRemoval = Retention.Settle;
         if (settings.UnconsumedBytesMax > 0)
             ConsumerLimit = new ConsumerLimit(Store, settings.UnconsumedBytesMax);
         if (ConsumerLimit is not null)
             PendingAppends = new PendingAppends(Store, ConsumerLimit);
-        _roller = new SegmentRoller(Store, FlushThread, ConsumerLimit);
+        _roller = new SegmentRoller(Store, Flusher, ConsumerLimit);
         _admission = new ProducerAdmission(Store, _roller, Flusher);
         AsyncWaits = new AsyncWaiter(Store, Store.Wake);
         DurableAsyncWaits = new AsyncWaiter(Store, Store.FlushWake);
@@ -52,7 +51,7 @@ internal sealed class LogAttachment : IDisposable
         try
         {
             if (settings.FlushesAtIntervals)
-                FlushThread.StartTicking();
+                Flusher.StartTicking();
         }
         catch
         {
@@ -64,9 +63,7 @@ internal sealed class LogAttachment : IDisposable
 
     public LogStore Store { get; }
 
-    public LogFlusher Flusher { get; }
-
-    public FlushThread FlushThread { get; }
+    public FlushEngine Flusher { get; }
 
     public RetentionThread Retention { get; }
 
@@ -157,13 +154,12 @@ internal sealed class LogAttachment : IDisposable
         Store.End();
         Debug.Assert(_producerCount == 0, "The queue closes its producers first.");
         Retention.Dispose();
-        EndFlushing();
+        Flusher.Dispose();
         try
         {
             AsyncWaits.Dispose();
             DurableAsyncWaits.Dispose();
             PendingAppends?.Dispose();
-            Flusher.Dispose();
         }
         finally
         {
@@ -173,27 +169,6 @@ internal sealed class LogAttachment : IDisposable
 
         lock (s_attached)
             s_attached.Remove(this);
-    }
-
-    /// <summary>
-    /// The last flush, where the level promises one. A failure here has poisoned the queue for the processes that remain and for
-    /// the next opener; a Dispose does not throw.
-    /// </summary>
-    private void EndFlushing()
-    {
-        FlushThread.Dispose();
-        try
-        {
-            if (FlushThread.Ticks && !Store.Wake.IsPoisoned)
-                Flusher.FlushAtEnd();
-            Flusher.CheckpointConfirmed();
-        }
-        catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
-        {
-            Debug.Assert(error is not ObjectDisposedException, "Nothing is closed yet.");
-        }
-
-        FlushThread.Pending.Close();
     }
 
     private unsafe void StartPreparer()

@@ -4,7 +4,6 @@ using MappedFileQueues.Format;
 using MappedFileQueues.Inspection;
 using MappedFileQueues.Log;
 using MappedFileQueues.Log.Appending;
-using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Snapshots;
@@ -211,21 +210,23 @@ internal sealed class QueueCore : IDisposable
         if (goal <= confirmed)
             return ValueTask.FromResult(confirmed);
         Store.Producers.ThrowIfOwnClaimIsOpen();
-        return Pend(goal, null, cancellationToken);
+        return Attachment.Flusher.WaitForAsync(goal, null, cancellationToken);
     }
 
     /// <summary>Waits for a flush of everything before the goal.</summary>
-    public void WaitForFlush(long goal, FlushPatience patience)
+    public void WaitForFlush(long goal, CallDeadline deadline)
     {
         using CallGate.Call call = BeginCall();
-        Attachment.Flusher.WaitFor(goal, patience);
+        Attachment.Flusher.WaitFor(goal, deadline);
     }
 
     /// <summary>The same without blocking. The result is the offset that the caller passes.</summary>
     public ValueTask<long> WaitForFlushAsync(long goal, long offset, CancellationToken cancellationToken)
     {
         using CallGate.Call call = BeginCall();
-        return Store.ConfirmedOffset >= goal ? ValueTask.FromResult(offset) : Pend(goal, offset, cancellationToken);
+        return Store.ConfirmedOffset >= goal
+            ? ValueTask.FromResult(offset)
+            : Attachment.Flusher.WaitForAsync(goal, offset, cancellationToken);
     }
 
     /// <summary>Whether producers wait for consumers at a limit.</summary>
@@ -233,10 +234,10 @@ internal sealed class QueueCore : IDisposable
 
     /// <summary>Begins the wait of a producer that found no room.</summary>
     /// <exception cref="QueueFullException">The options say that it does not wait.</exception>
-    public RoomWait BeginRoomWait(FlushPatience patience)
+    public RoomWait BeginRoomWait(CallDeadline deadline)
     {
         ThrowIfFull();
-        return new RoomWait(Store, Attachment.ConsumerLimit!, _gate, patience);
+        return new RoomWait(Store, Attachment.ConsumerLimit!, _gate, deadline);
     }
 
     /// <summary>Appends messages when there is room; the result is the first one's offset.</summary>
@@ -389,16 +390,6 @@ internal sealed class QueueCore : IDisposable
         }
     }
 
-    /// <summary>Waits for the goal in the list that the flush thread serves. Runs inside a call.</summary>
-    private ValueTask<long> Pend(long goal, long? offset, CancellationToken cancellationToken)
-    {
-        // First: a call in a list that no thread serves would never end.
-        Attachment.FlushThread.EnsureStarted();
-        ValueTask<long> pending = Attachment.FlushThread.Pending.Add(goal, offset, cancellationToken);
-        Attachment.FlushThread.Notice();
-        return pending;
-    }
-
     public MappedFileQueueInfo GetInfo(bool countsMessages = false)
     {
         using CallGate.Call call = BeginCall();
@@ -410,7 +401,7 @@ internal sealed class QueueCore : IDisposable
     public MappedFileQueueStatistics GetStatistics()
     {
         using CallGate.Call call = BeginCall();
-        (long flushes, TimeSpan duration, TimeSpan durationMax, DateTimeOffset? lastFlush) = Attachment.Flusher.Times.Read();
+        (long flushes, TimeSpan duration, TimeSpan durationMax, DateTimeOffset? lastFlush) = Attachment.Flusher.Times;
         (long waits, TimeSpan longest, string? lastLock) = Store.Settings.LockWaits.Read();
         return new MappedFileQueueStatistics
         {

@@ -371,7 +371,7 @@ internal sealed unsafe class SegmentWindow(
     private void ForgetConfirmed()
     {
         if (control is not null && !_isClosed && _unflushed.Count > 0)
-            // P18 acquire: everything before it is on disk; pairs with P18 full in FlushRound.
+            // P18 acquire: everything before it is on disk; pairs with P18 full in FlushEngine.
             Forget(SharedWord.ReadAcquire(control.Confirmed));
     }
 

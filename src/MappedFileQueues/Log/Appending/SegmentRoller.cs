@@ -16,7 +16,7 @@ namespace MappedFileQueues.Log.Appending;
 /// low water again, because retention may have removed the segment while this producer was stopped; below low water, start again
 /// at the tail hint.</para>
 /// </summary>
-internal sealed unsafe class SegmentRoller(LogStore store, FlushThread flushThread, ConsumerLimit? consumerLimit = null)
+internal sealed unsafe class SegmentRoller(LogStore store, FlushEngine flusher, ConsumerLimit? consumerLimit = null)
 {
     /// <summary>
     /// The largest step of the bound: each time it is reached, the preparer is notified and the tail hint is raised.
@@ -129,7 +129,7 @@ internal sealed unsafe class SegmentRoller(LogStore store, FlushThread flushThre
             // is something to flush.
             if (hasRolled)
             {
-                flushThread.NoticeRoll();
+                flusher.NoticeRoll();
                 store.NoteRoll();
             }
 

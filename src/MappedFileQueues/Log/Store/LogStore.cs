@@ -104,7 +104,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     public long CorruptAt => Control.CorruptAt;
 
     /// <summary>Everything before it is on disk.</summary>
-    // P18 acquire: pairs with P18 full in FlushRound.
+    // P18 acquire: pairs with P18 full in FlushEngine.
     public long ConfirmedOffset => SharedWord.ReadAcquire(Control.Confirmed);
 
     // P16 acquire: pairs with P16 full in SegmentTrimmer.
