@@ -1,8 +1,8 @@
 /*
 Followers of a flush: who waits for one is never left asleep, although a flush wakes only those whom it has served and one more.
 
-Models FlushFollowers, FlushLead and LogFlusher.WaitFor; all in src/MappedFileQueues/Log. docs/DESIGN.md section 4. Threads of
-one process; the lock between processes and the disk are left out, a flush is one step. Nobody dies here: a process dies as a
+Models GroupCommitGate and FlushEngine (WaitFor, Lead, Follow); all in src/MappedFileQueues/Log. docs/DESIGN.md section 4. Threads
+of one process; the lock between processes and the disk are left out, a flush is one step. Nobody dies here: a process dies as a
 whole, and other processes sleep on words of their own (wait.pml).
 
 There is no time-out here but the impatient caller's: one would hide every defect for as long as it lasts.

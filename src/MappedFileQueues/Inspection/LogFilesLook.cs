@@ -36,7 +36,7 @@ internal static unsafe class LogFilesLook
     /// </summary>
     public static long Confirmed(ControlPage control)
     {
-        // P18 acquire: pairs with P18 full in FlushRound.
+        // P18 acquire: pairs with P18 full in FlushEngine.
         long confirmed = SharedWord.ReadAcquire(control.Confirmed);
         return IsPlausible(confirmed, control) ? confirmed : 0;
     }

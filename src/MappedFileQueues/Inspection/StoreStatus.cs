@@ -1,5 +1,4 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
@@ -42,7 +41,7 @@ internal static unsafe class StoreStatus
         SegmentStarts segments = OldestOffset.List(directory, meta);
         CheckpointRecord? checkpoint = new CheckpointFile(directory, meta.StoreId).Read();
         // The word is zero for a moment while a process that opens the store alone rewrites the page.
-        // P18 acquire: pairs with P18 full in FlushRound.
+        // P18 acquire: pairs with P18 full in FlushEngine.
         long confirmed = Math.Max(checkpoint?.Offset ?? 0, control is null ? 0 : SharedWord.ReadAcquire(control.Confirmed));
         List<MappedFileClaimInfo> claims = [];
         (long published, long tail) = Walk(

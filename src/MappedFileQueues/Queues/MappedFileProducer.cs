@@ -3,7 +3,7 @@ using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
-using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
 
@@ -125,12 +125,12 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     {
         if (message.IsSingleSegment)
             return Produce(message.FirstSpan, options);
-        FlushPatience patience = BeginJoining(options);
-        using MessageClaim claim = OpenClaim(message.Length, patience);
+        CallDeadline deadline = BeginJoining(options);
+        using MessageClaim claim = OpenClaim(message.Length, deadline);
         Span<byte> left = claim.Span;
         foreach (ReadOnlyMemory<byte> part in message)
             left = Put(part.Span, left);
-        return Publish(claim, left, options, patience);
+        return Publish(claim, left, options, deadline);
     }
 
     /// <summary>
@@ -146,12 +146,12 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         long length = 0;
         foreach (ReadOnlyMemory<byte> part in parts)
             length += part.Length;
-        FlushPatience patience = BeginJoining(options);
-        using MessageClaim claim = OpenClaim(length, patience);
+        CallDeadline deadline = BeginJoining(options);
+        using MessageClaim claim = OpenClaim(length, deadline);
         Span<byte> left = claim.Span;
         foreach (ReadOnlyMemory<byte> part in parts)
             left = Put(part.Span, left);
-        return Publish(claim, left, options, patience);
+        return Publish(claim, left, options, deadline);
     }
 
     /// <inheritdoc cref="ProduceJoined(ReadOnlySpan{ReadOnlyMemory{byte}}, in ProduceOptions)"/>
@@ -165,10 +165,10 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         ReadOnlySpan<byte> third = default,
         in ProduceOptions options = default)
     {
-        FlushPatience patience = BeginJoining(options);
-        using MessageClaim claim = OpenClaim((long)first.Length + second.Length + third.Length, patience);
+        CallDeadline deadline = BeginJoining(options);
+        using MessageClaim claim = OpenClaim((long)first.Length + second.Length + third.Length, deadline);
         Span<byte> left = Put(third, Put(second, Put(first, claim.Span)));
-        return Publish(claim, left, options, patience);
+        return Publish(claim, left, options, deadline);
     }
 
     /// <summary>
@@ -200,7 +200,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     public MessageClaim DangerousClaim(int lengthMax)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(lengthMax);
-        return new MessageClaim(_core, lengthMax, FlushPatience.Endless);
+        return new MessageClaim(_core, lengthMax, CallDeadline.Endless);
     }
 
     /// <summary>
@@ -373,14 +373,14 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     }
 
     /// <summary>Before the claim: the time of the call counts from here.</summary>
-    private FlushPatience BeginJoining(in ProduceOptions options)
+    private CallDeadline BeginJoining(in ProduceOptions options)
     {
         _core.Check(options);
-        return ProducerCore.Patience(options);
+        return ProducerCore.DeadlineOf(options);
     }
 
-    private MessageClaim OpenClaim(long length, FlushPatience patience) =>
-        new(_core, (int)Math.Min(length, int.MaxValue), patience);
+    private MessageClaim OpenClaim(long length, CallDeadline deadline) =>
+        new(_core, (int)Math.Min(length, int.MaxValue), deadline);
 
     /// <summary>Copies a part; returns the room behind it.</summary>
     private static Span<byte> Put(ReadOnlySpan<byte> part, Span<byte> left)
@@ -392,13 +392,13 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     }
 
     /// <summary>Publishes a claim that has its parts. Its copy of the claim is the one that ends it.</summary>
-    private long Publish(MessageClaim claim, Span<byte> left, in ProduceOptions options, FlushPatience patience)
+    private long Publish(MessageClaim claim, Span<byte> left, in ProduceOptions options, CallDeadline deadline)
     {
         if (!left.IsEmpty)
             throw Changed();
         int length = claim.Span.Length;
         long offset = claim.PublishUnconfirmed(length);
-        _core.Confirm(offset + FrameHeader.FrameLength(length), 1, options.Durability, patience);
+        _core.Confirm(offset + FrameHeader.FrameLength(length), 1, options.Durability, deadline);
         return offset;
     }
 

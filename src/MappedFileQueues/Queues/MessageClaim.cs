@@ -1,6 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
-using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
 
@@ -11,13 +11,13 @@ public unsafe ref struct MessageClaim
     private readonly int _number;
     private AppendLane? _lane;
 
-    internal MessageClaim(ProducerCore core, int lengthMax, FlushPatience patience)
+    internal MessageClaim(ProducerCore core, int lengthMax, CallDeadline deadline)
     {
         _core = core;
         // Publish will wait for the flush, and a thread that holds another claim must not do that.
         if (core.HasFlushes)
             core.ThrowIfOwnClaimIsOpen();
-        _lane = core.Claim(lengthMax, patience);
+        _lane = core.Claim(lengthMax, deadline);
         _number = _lane.ClaimNumber;
         Span = new Span<byte>(_lane.Next + FrameHeader.Size, lengthMax);
     }

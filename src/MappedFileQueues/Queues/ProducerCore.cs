@@ -2,7 +2,6 @@ using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
-using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
@@ -62,24 +61,24 @@ internal sealed class ProducerCore
         if (level == DurabilityLevel.Group || _flushEvery > 0)
             ThrowIfOwnClaimIsOpen();
         if (level == DurabilityLevel.Interval)
-            _queue.FlushThread.StartTicking();
+            _queue.Flusher.StartTicking();
     }
 
     /// <summary>How long a call with these options waits.</summary>
-    public static FlushPatience Patience(in ProduceOptions options) =>
+    public static CallDeadline DeadlineOf(in ProduceOptions options) =>
         new(options.Timeout ?? Timeout.InfiniteTimeSpan, options.CancellationToken);
 
     /// <summary>Appends a message that found no room; waits without end. Returns its offset.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     public long AppendWhenRoom(ref byte payload, int length) =>
-        AppendWhenRoom(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length)), FlushPatience.Endless);
+        AppendWhenRoom(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length)), CallDeadline.Endless);
 
     /// <summary>The same, and waits for its flush, in the time that the options of the call give for both.</summary>
     public long AppendWhenRoom(ref byte payload, int length, in ProduceOptions options)
     {
-        FlushPatience patience = Patience(options);
-        long offset = AppendWhenRoom(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length)), patience);
-        Confirm(offset + FrameHeader.FrameLength(length), 1, options.Durability, patience);
+        CallDeadline deadline = DeadlineOf(options);
+        long offset = AppendWhenRoom(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length)), deadline);
+        Confirm(offset + FrameHeader.FrameLength(length), 1, options.Durability, deadline);
         return offset;
     }
 
@@ -90,16 +89,16 @@ internal sealed class ProducerCore
             ThrowIfOwnClaimIsOpen();
         long offset = messages.AppendTo(Appender);
         if (offset < 0)
-            offset = AppendWhenRoom(messages, FlushPatience.Endless);
+            offset = AppendWhenRoom(messages, CallDeadline.Endless);
         if (HasFlushes)
             Confirm(offset + messages.FramesLength, messages.Count);
         return offset;
     }
 
     /// <summary>Appends messages that found no room; returns the first one's offset.</summary>
-    private long AppendWhenRoom(in MessagesToAppend messages, FlushPatience patience)
+    private long AppendWhenRoom(in MessagesToAppend messages, CallDeadline deadline)
     {
-        using RoomWait wait = _queue.BeginRoomWait(patience);
+        using RoomWait wait = _queue.BeginRoomWait(deadline);
         while (true)
         {
             wait.Next();
@@ -109,12 +108,12 @@ internal sealed class ProducerCore
         }
     }
 
-    /// <summary>Opens a claim; waits for room as long as the patience lasts.</summary>
-    public AppendLane Claim(int lengthMax, FlushPatience patience)
+    /// <summary>Opens a claim; waits for room as long as the deadline allows.</summary>
+    public AppendLane Claim(int lengthMax, CallDeadline deadline)
     {
         if (Appender.Claim(lengthMax) is { } opened)
             return opened;
-        using RoomWait wait = _queue.BeginRoomWait(patience);
+        using RoomWait wait = _queue.BeginRoomWait(deadline);
         while (true)
         {
             wait.Next();
@@ -152,7 +151,7 @@ internal sealed class ProducerCore
     public void Confirm(long end, long count)
     {
         if (IsFlushDue(_level, count))
-            _queue.WaitForFlush(end, FlushPatience.Endless);
+            _queue.WaitForFlush(end, CallDeadline.Endless);
     }
 
     /// <inheritdoc cref="Confirm(long, long)"/>
@@ -160,17 +159,17 @@ internal sealed class ProducerCore
     /// <param name="count">The number of messages.</param>
     /// <param name="options">Checked before.</param>
     public void Confirm(long end, long count, in ProduceOptions options) =>
-        Confirm(end, count, options.Durability, Patience(options));
+        Confirm(end, count, options.Durability, DeadlineOf(options));
 
     /// <inheritdoc cref="Confirm(long, long)"/>
     /// <param name="end">The offset after the last message.</param>
     /// <param name="count">The number of messages.</param>
     /// <param name="level">Null: the queue's level.</param>
-    /// <param name="patience">How long the call waits.</param>
-    public void Confirm(long end, long count, DurabilityLevel? level, FlushPatience patience)
+    /// <param name="deadline">How long the call waits.</param>
+    public void Confirm(long end, long count, DurabilityLevel? level, CallDeadline deadline)
     {
         if (IsFlushDue(level ?? _level, count))
-            _queue.WaitForFlush(end, patience);
+            _queue.WaitForFlush(end, deadline);
     }
 
     /// <summary>Covers the message that starts at the offset: a frame is confirmed whole or not at all.</summary>

@@ -1,4 +1,3 @@
-using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
@@ -22,30 +21,22 @@ internal sealed partial class QueueCore
         if (goal <= confirmed)
             return ValueTask.FromResult(confirmed);
         Store.Producers.ThrowIfOwnClaimIsOpen();
-        return Pend(goal, null, cancellationToken);
+        return Flusher.WaitForAsync(goal, null, cancellationToken);
     }
 
     /// <summary>Waits for a flush of everything before the goal.</summary>
-    public void WaitForFlush(long goal, FlushPatience patience)
+    public void WaitForFlush(long goal, CallDeadline deadline)
     {
         using CallGate.Call call = BeginCall();
-        Flusher.WaitFor(goal, patience);
+        Flusher.WaitFor(goal, deadline);
     }
 
     /// <summary>The same without blocking. The result is the offset that the caller passes.</summary>
     public ValueTask<long> WaitForFlushAsync(long goal, long offset, CancellationToken cancellationToken)
     {
         using CallGate.Call call = BeginCall();
-        return Store.ConfirmedOffset >= goal ? ValueTask.FromResult(offset) : Pend(goal, offset, cancellationToken);
-    }
-
-    /// <summary>Waits for the goal in the list that the flush thread serves. Runs inside a call.</summary>
-    private ValueTask<long> Pend(long goal, long? offset, CancellationToken cancellationToken)
-    {
-        // First: a call in a list that no thread serves would never end.
-        FlushThread.EnsureStarted();
-        ValueTask<long> pending = FlushThread.Pending.Add(goal, offset, cancellationToken);
-        FlushThread.Notice();
-        return pending;
+        return Store.ConfirmedOffset >= goal
+            ? ValueTask.FromResult(offset)
+            : Flusher.WaitForAsync(goal, offset, cancellationToken);
     }
 }

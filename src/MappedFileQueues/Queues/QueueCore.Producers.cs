@@ -1,5 +1,4 @@
 using MappedFileQueues.Log.Appending;
-using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
@@ -82,10 +81,10 @@ internal sealed partial class QueueCore
 
     /// <summary>Begins the wait of a producer that found no room.</summary>
     /// <exception cref="QueueFullException">The options say that it does not wait.</exception>
-    public RoomWait BeginRoomWait(FlushPatience patience)
+    public RoomWait BeginRoomWait(CallDeadline deadline)
     {
         ThrowIfFull();
-        return new RoomWait(Store, _consumerLimit!, _gate, patience);
+        return new RoomWait(Store, _consumerLimit!, _gate, deadline);
     }
 
     /// <summary>Appends messages when there is room; the result is the first one's offset.</summary>

@@ -72,8 +72,7 @@ internal sealed partial class QueueCore : IDisposable
         _onGap = onGap;
         StoreRequest request = StoreRequest.From(options, kind, structSize, fingerprint);
         Store = StoreOpening.Open(request, settings, options.Platform ?? CurrentPlatform.Services);
-        Flusher = new LogFlusher(Store);
-        FlushThread = new FlushThread(Store, Flusher);
+        Flusher = new FlushEngine(Store);
         Retention = new StoreRetention(Store, onDeleting);
         RetentionThread = new RetentionThread(Store, Retention);
         if (settings.UnconsumedBytesMax > 0)
@@ -82,7 +81,7 @@ internal sealed partial class QueueCore : IDisposable
             _pendingAppends = new PendingAppends(Store, _consumerLimit);
         }
 
-        _roller = new SegmentRoller(Store, FlushThread, RetentionThread, _consumerLimit);
+        _roller = new SegmentRoller(Store, Flusher, RetentionThread, _consumerLimit);
         _admission = new ProducerAdmission(Store, _roller, Flusher);
         _asyncWaits = new AsyncWaiter(Store, Store.Wake);
         _durableAsyncWaits = new AsyncWaiter(Store, Store.FlushWake);
@@ -91,7 +90,7 @@ internal sealed partial class QueueCore : IDisposable
         try
         {
             if (settings.FlushesAtIntervals)
-                FlushThread.StartTicking();
+                Flusher.StartTicking();
             BeginRetention(options.Retention);
         }
         catch
@@ -104,9 +103,7 @@ internal sealed partial class QueueCore : IDisposable
 
     public LogStore Store { get; }
 
-    public LogFlusher Flusher { get; }
-
-    public FlushThread FlushThread { get; }
+    public FlushEngine Flusher { get; }
 
     public StoreRetention Retention { get; }
 
@@ -183,7 +180,7 @@ internal sealed partial class QueueCore : IDisposable
     public MappedFileQueueStatistics GetStatistics()
     {
         using CallGate.Call call = BeginCall();
-        (long flushes, TimeSpan duration, TimeSpan durationMax, DateTimeOffset? lastFlush) = Flusher.Times.Read();
+        (long flushes, TimeSpan duration, TimeSpan durationMax, DateTimeOffset? lastFlush) = Flusher.Times;
         (long waits, TimeSpan longest, string? lastLock) = Store.Settings.LockWaits.Read();
         return new MappedFileQueueStatistics
         {
@@ -253,13 +250,12 @@ internal sealed partial class QueueCore : IDisposable
         Debug.Assert(_producerCount == 0, "Each producer is a child, and was closed.");
         RetentionThread.Dispose();
         Retention.Dispose();
-        EndFlushing();
+        Flusher.Dispose();
         try
         {
             _asyncWaits.Dispose();
             _durableAsyncWaits.Dispose();
             _pendingAppends?.Dispose();
-            Flusher.Dispose();
         }
         finally
         {
@@ -269,26 +265,5 @@ internal sealed partial class QueueCore : IDisposable
 
         lock (s_open)
             s_open.Remove(this);
-    }
-
-    /// <summary>
-    /// The last flush, where the level promises one. A failure here has poisoned the queue for the processes that remain and for
-    /// the next opener; a Dispose does not throw.
-    /// </summary>
-    private void EndFlushing()
-    {
-        FlushThread.Dispose();
-        try
-        {
-            if (FlushThread.Ticks && !Store.Wake.IsPoisoned)
-                Flusher.FlushAtEnd();
-            Flusher.CheckpointConfirmed();
-        }
-        catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
-        {
-            Debug.Assert(error is not ObjectDisposedException, "Nothing is closed yet.");
-        }
-
-        FlushThread.Pending.Close();
     }
 }

@@ -365,7 +365,7 @@ internal sealed unsafe class SegmentWindow(
     private void ForgetConfirmed()
     {
         if (control is not null && !_isClosed && !_unflushed.IsEmpty)
-            // P18 acquire: everything before it is on disk; pairs with P18 full in FlushRound.
+            // P18 acquire: everything before it is on disk; pairs with P18 full in FlushEngine.
             _unflushed.Forget(SharedWord.ReadAcquire(control.Confirmed));
     }
 }

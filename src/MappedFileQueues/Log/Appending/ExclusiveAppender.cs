@@ -29,7 +29,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     private int _appendsForWaiting;
     private int _threadForWaiting;
 
-    public ExclusiveAppender(LogStore store, LogFlusher flusher, SegmentRoller roller, bool waitersFence)
+    public ExclusiveAppender(LogStore store, FlushEngine flusher, SegmentRoller roller, bool waitersFence)
         : base(store, flusher, roller)
     {
         _lane = new AppendLane(this, thread: null, ThrowIfDisposed, mayHaveBound: waitersFence);

@@ -22,7 +22,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     private volatile bool _disposed;
     private volatile bool _mustStayMapped;
 
-    protected LogAppender(LogStore store, LogFlusher flusher, SegmentRoller roller)
+    protected LogAppender(LogStore store, FlushEngine flusher, SegmentRoller roller)
     {
         Store = store;
         Flusher = flusher;
@@ -40,7 +40,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
 
     protected LogStore Store { get; }
 
-    protected LogFlusher Flusher { get; }
+    protected FlushEngine Flusher { get; }
 
     protected SegmentRoller Roller { get; }
 

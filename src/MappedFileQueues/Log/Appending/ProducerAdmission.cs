@@ -15,7 +15,7 @@ namespace MappedFileQueues.Log.Appending;
 /// lock under `open`: it takes `open`, tries the lock, releases `open`, sleeps. Under `open` and with the lock held, the bytes
 /// that a dead Exclusive producer left beyond the tail are zeroed before any claim there.
 /// </summary>
-internal sealed unsafe class ProducerAdmission(LogStore store, SegmentRoller roller, LogFlusher flusher)
+internal sealed unsafe class ProducerAdmission(LogStore store, SegmentRoller roller, FlushEngine flusher)
 {
     private static readonly TimeSpan RetryPause = TimeSpan.FromMilliseconds(5);
 

@@ -1,5 +1,4 @@
 using System.Diagnostics;
-using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Threads;
@@ -25,7 +24,7 @@ internal sealed class RoomWait : IDisposable
     private readonly LogStore _store;
     private readonly ConsumerLimit _limit;
     private readonly CallGate _gate;
-    private readonly FlushPatience _patience;
+    private readonly CallDeadline _deadline;
     private readonly CancellationTokenRegistration _registration;
     private readonly bool _spinsAlways;
     private bool _hasTried;
@@ -39,15 +38,15 @@ internal sealed class RoomWait : IDisposable
     /// <param name="store">The store.</param>
     /// <param name="limit">What the producer waits for.</param>
     /// <param name="gate">Keeps the store mapped.</param>
-    /// <param name="patience">How long the call may take.</param>
+    /// <param name="deadline">How long the call may take.</param>
     /// <exception cref="InvalidOperationException">This thread has an open claim: no consumer comes past it.</exception>
-    public RoomWait(LogStore store, ConsumerLimit limit, CallGate gate, FlushPatience patience)
+    public RoomWait(LogStore store, ConsumerLimit limit, CallGate gate, CallDeadline deadline)
     {
-        (_store, _limit, _gate, _patience) = (store, limit, gate, patience);
+        (_store, _limit, _gate, _deadline) = (store, limit, gate, deadline);
         _spinsAlways = store.Settings.SpinDuration == Timeout.InfiniteTimeSpan;
         store.Producers.ThrowIfOwnClaimIsOpen();
-        _registration = patience.CancellationToken.CanBeCanceled
-            ? patience.CancellationToken.UnsafeRegister(static wait => ((RoomWait)wait!).Interrupt(), this)
+        _registration = deadline.CancellationToken.CanBeCanceled
+            ? deadline.CancellationToken.UnsafeRegister(static wait => ((RoomWait)wait!).Interrupt(), this)
             : default;
     }
 
@@ -83,10 +82,10 @@ internal sealed class RoomWait : IDisposable
     {
         using CallGate.Call call = _gate.Begin();
         _store.ThrowIfClosing();
-        if (_patience.CancellationToken.IsCancellationRequested)
+        if (_deadline.CancellationToken.IsCancellationRequested)
             throw new OperationCanceledException($"Cancelled while waiting for consumers; nothing was appended: {Describe()}.",
-                _patience.CancellationToken);
-        if (_patience.IsOver)
+                _deadline.CancellationToken);
+        if (_deadline.IsOver)
             throw new TimeoutException($"Consumers did not make room in time; nothing was appended: {Describe()}.");
         if (!_mayBeWoken || TrySleepOut())
             _store.ThrowIfReplaced(ref _lookedAt, Stopwatch.GetTimestamp());
@@ -96,7 +95,7 @@ internal sealed class RoomWait : IDisposable
     private bool TrySleepOut()
     {
         TimeSpan sleep = _limit.MeetsClaim && ClaimSleepMax < _sleepMax ? ClaimSleepMax : _sleepMax;
-        sleep = _patience.Limit(sleep);
+        sleep = _deadline.Limit(sleep);
         _sleeps++;
         long began = Stopwatch.GetTimestamp();
         _store.RoomWake.Sleep(_sequence, sleep);
@@ -130,8 +129,8 @@ internal sealed class RoomWait : IDisposable
                 return;
             _store.ThrowIfClosing();
         }
-        while (Stopwatch.GetElapsedTime(began) < spin && !_patience.CancellationToken.IsCancellationRequested
-            && !_patience.IsOver);
+        while (Stopwatch.GetElapsedTime(began) < spin && !_deadline.CancellationToken.IsCancellationRequested
+            && !_deadline.IsOver);
     }
 
     private void Interrupt()

@@ -18,7 +18,7 @@ namespace MappedFileQueues.Log.Appending;
 /// at the tail hint.</para>
 /// </summary>
 internal sealed unsafe class SegmentRoller(
-    LogStore store, FlushThread flushThread, RetentionThread retention, ConsumerLimit? consumerLimit = null)
+    LogStore store, FlushEngine flusher, RetentionThread retention, ConsumerLimit? consumerLimit = null)
 {
     /// <summary>
     /// The largest step of the bound: each time it is reached, the preparer is notified and the tail hint is raised.
@@ -131,7 +131,7 @@ internal sealed unsafe class SegmentRoller(
             // is something to flush.
             if (hasRolled)
             {
-                flushThread.NoticeRoll();
+                flusher.NoticeRoll();
                 retention.NoticeRoll();
             }
 

@@ -52,7 +52,7 @@ internal sealed unsafe class SharedAppender : LogAppender
     /// </summary>
     private AppendLane? _likely;
 
-    public SharedAppender(LogStore store, LogFlusher flusher, SegmentRoller roller, OwnerSlot slot)
+    public SharedAppender(LogStore store, FlushEngine flusher, SegmentRoller roller, OwnerSlot slot)
         : base(store, flusher, roller) => _owner = slot.Owner;
 
     public override long TailOffset

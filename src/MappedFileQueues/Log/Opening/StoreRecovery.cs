@@ -193,7 +193,7 @@ internal sealed unsafe class StoreRecovery(
     /// Everything below it was flushed. If one of these words is wrong and too high, a loss is merely reported as damage.
     /// </summary>
     private long FindFlushedTo(long checkpoint, bool isControlValid) => isControlValid
-        // P18 acquire: alone; pairs with P18 full in FlushRound.
+        // P18 acquire: alone; pairs with P18 full in FlushEngine.
         ? Math.Max(checkpoint, Math.Max(SharedWord.ReadAcquire(control.Confirmed), control.FlushedBelow))
         : checkpoint;
 

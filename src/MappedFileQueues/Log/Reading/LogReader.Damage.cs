@@ -104,7 +104,7 @@ internal sealed unsafe partial class LogReader
         long at = Offset;
         long start = log.Window.StartOf(at);
         SegmentMapping? segment = _segment is { } here && here.Start == start ? here : null;
-        // P18 acquire: everything before it is on disk; pairs with P18 full in FlushRound.
+        // P18 acquire: everything before it is on disk; pairs with P18 full in FlushEngine.
         long visible = confirmed == null ? long.MaxValue : SharedWord.ReadAcquire(confirmed);
         long next = skipper!.FindWayOn(at, segment, visible);
         if (next <= at)

@@ -249,7 +249,7 @@ internal sealed unsafe partial class LogReader
 
         if (confirmed != null)
         {
-            // P18 acquire: everything before it is on disk; pairs with P18 full in FlushRound.
+            // P18 acquire: everything before it is on disk; pairs with P18 full in FlushEngine.
             bound = Math.Min(bound, SharedWord.ReadAcquire(confirmed) - segment.Start);
             if (bound < position + FrameHeader.Size)
                 return false;

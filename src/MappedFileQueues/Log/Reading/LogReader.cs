@@ -369,7 +369,7 @@ internal sealed unsafe partial class LogReader(
     /// <summary>
     /// True if the log continues here, so that a zero header is damage. Messages that are not on disk yet do not count.
     /// </summary>
-    // P18 acquire: pairs with P18 full in FlushRound.
+    // P18 acquire: pairs with P18 full in FlushEngine.
     private bool IsPassed => (confirmed == null || Offset < SharedWord.ReadAcquire(confirmed)) && log.HasPassed(Offset);
 
     /// <summary>Repairs the claim in the way if its owner is dead; true when no claim is in the way any longer.</summary>

@@ -27,7 +27,7 @@ namespace MappedFileQueues.Log.Snapshots;
 /// </summary>
 /// <param name="store">The source.</param>
 /// <param name="flusher">Flushes it.</param>
-internal sealed class SnapshotWriter(LogStore store, LogFlusher flusher)
+internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
 {
     private readonly long _segmentLength = store.Meta.SegmentLength;
     private readonly List<long> _unlinked = [];

@@ -45,7 +45,7 @@ internal sealed unsafe class HoleRepair(
     /// <inheritdoc cref="LogView.IsDamage"/>
     public bool IsDamage(ulong* header, ulong claim, long offset)
     {
-        // P18 acquire: everything below it was seen published; pairs with P18 full in FlushRound.
+        // P18 acquire: everything below it was seen published; pairs with P18 full in FlushEngine.
         long flushedTo = SharedWord.ReadAcquire(control.Confirmed);
         // P16 acquire: a removal raises both, this one first, and claims may be open in what it removes; pairs with P16 full in
         // SegmentTrimmer.

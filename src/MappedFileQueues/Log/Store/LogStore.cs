@@ -117,7 +117,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     public long CorruptAt => Control.CorruptAt;
 
     /// <summary>Everything before it is on disk.</summary>
-    // P18 acquire: pairs with P18 full in FlushRound.
+    // P18 acquire: pairs with P18 full in FlushEngine.
     public long ConfirmedOffset => SharedWord.ReadAcquire(Control.Confirmed);
 
     // P16 acquire: pairs with P16 full in SegmentTrimmer.
@@ -206,8 +206,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     }
 
     /// <summary>
-    /// From here on, no new call begins, and calls that wait for others end with <see cref="ObjectDisposedException"/>. False when
-    /// that came before. The caller holds the queue's lock.
+    /// From here on, no new call begins, and calls that wait for others end with <see cref="ObjectDisposedException"/>. False
+    /// when that came before. The caller holds the queue's lock.
     /// </summary>
     public bool TryBeginClosing()
     {

@@ -54,6 +54,52 @@ public sealed unsafe class PoisonTests : IDisposable
     }
 
     /// <summary>
+    /// A checkpoint was written before confirmed was raised, so for a moment it was above confirmed, and a process that looked
+    /// then saw more on disk than the store admitted.
+    /// </summary>
+    [Fact]
+    public void Flush_WithACheckpoint_RaisesConfirmedFirst()
+    {
+        using MappedFileQueue queue = Open();
+        Produce(queue, 50);
+        using var words = new StoreWords(_temp.StorePath);
+        List<long> confirmed = [];
+        _disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Write && name == StoreNames.Checkpoint)
+                confirmed.Add(SharedWord.ReadAcquire(words.Control.Confirmed));
+        };
+
+        long flushed = queue.Flush();
+
+        Assert.Equal([flushed], confirmed);
+        Assert.Equal(flushed, ReadCheckpoint());
+    }
+
+    /// <summary>The messages were synced before: they count, for those who waited with the leader and the next opener.</summary>
+    [Fact]
+    public void Flush_SyncOfItsCheckpointFails_IsPoisonAndTheMessagesStayConfirmed()
+    {
+        long tail;
+        using (MappedFileQueue queue = Open())
+        {
+            Produce(queue, 50);
+            tail = queue.GetInfo().TailOffset;
+            _disk.FailNextSync(StoreNames.Checkpoint);
+
+            Assert.Throws<QueueDiskException>(() => queue.Flush());
+
+            Assert.Equal(tail, queue.ConfirmedOffset);
+            Assert.True(queue.GetInfo().IsPoisoned);
+        }
+
+        _disk.Before = null;
+        using MappedFileQueue again = Open();
+        Assert.Equal(50, Count());
+        Assert.Equal(tail, again.ConfirmedOffset);
+    }
+
+    /// <summary>
     /// Where the `poison` file could not be made (a file system that turned read-only with the error, no descriptor left, a
     /// kill in between) the next opener forgot the poison, and confirmed what it found in the page cache.
     /// </summary>

@@ -109,7 +109,7 @@ public sealed class LevelTests
     [InlineData(2500, 1400, 3000, 2000, true)]
     public void Interval_ConfirmedHasMoved_CountsAsAFlushWhereTheTailWasFlushed(
         long confirmed, long seenConfirmed, long seenLimit, long lowWater, bool isRecent) =>
-        Assert.Equal(isRecent, FlushThread.IsRecent(confirmed, seenConfirmed, seenLimit, lowWater, segmentLength: 1000));
+        Assert.Equal(isRecent, FlushEngine.IsRecent(confirmed, seenConfirmed, seenLimit, lowWater, segmentLength: 1000));
 
     [Theory]
     [InlineData(DurabilityLevel.PageCache, false)]

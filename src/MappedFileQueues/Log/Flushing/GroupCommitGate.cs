@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -5,11 +6,11 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.Flushing;
 
 /// <summary>
-/// The threads of this process that wait while another of its threads leads a flush (models/followers.pml). They join groups, one
-/// for each flush in turn, and each group sleeps on its own word. The end of a flush wakes the group that it served, and one
-/// thread of the next group, which leads next. While that leader's disk is busy, the served threads come back with their next
-/// messages. When all threads slept on one word, each flush woke all of them for one message each, and 64 callers reached only
-/// about 15 times the rate of one caller (docs/LOG.md, `durable_64`).
+/// How the threads of this process share flushes: who is woken after one, and who is waited for before one.
+/// <para>Threads that wait while another one leads join groups, one for each flush in turn, and each group sleeps on its own
+/// word (models/followers.pml). The end of a flush wakes the group that it served, and one thread of the next group, which leads
+/// next. While that leader's disk is busy, the served threads come back with their next messages. With one word for all, each
+/// flush would wake all threads for one message each (docs/LOG.md, `durable_64`).</para>
 /// <code>
 /// follower, its message published                   leader
 /// 1 group = the open one; word = that group's       1 takes the lead
@@ -23,8 +24,12 @@ namespace MappedFileQueues.Log.Flushing;
 /// (its message is confirmed, or its time is up) and no thread leads, it calls the next one. A leader always calls the next one,
 /// whether or not its flush succeeded. All these words belong to this process alone; leaders of other processes sleep on words of
 /// the control page.
+/// <para>Callers that a flush has freed come back at once with their next message. Without <see cref="Gather"/> the first of them
+/// would lead a flush for itself alone, and all others would wake twice for each message. So a leader yields its processor until
+/// as many callers have come as the last flush served, for at most half the time of that flush, and never longer than the limit.
+/// A caller that is always alone never waits.</para>
 /// </summary>
-internal sealed unsafe class FlushFollowers
+internal sealed unsafe class GroupCommitGate
 {
     /// <summary>
     /// At any time two groups have sleepers: the closed one and the open one. The other words keep a slow leader's last step from
@@ -36,17 +41,50 @@ internal sealed unsafe class FlushFollowers
     private const int Stride = 16;
 
     private readonly OperatingSystemServices _os;
+    private readonly TimeSpan _gatheringMax;
     private readonly uint[] _pinned = GC.AllocateArray<uint>(WordCount * Stride, pinned: true);
     private readonly uint* _words;
     private long _open = 1;
     private long _served;
     private long _asleep;
+    private int _came;
+    private int _cameBefore;
+    private int _expected;
+    private TimeSpan _gathering;
 
-    public FlushFollowers(OperatingSystemServices os)
+    /// <param name="os">The system.</param>
+    /// <param name="gatheringMax">How long a leader waits for callers at most.</param>
+    public GroupCommitGate(OperatingSystemServices os, TimeSpan gatheringMax)
     {
-        _os = os;
+        (_os, _gatheringMax) = (os, gatheringMax);
         _words = (uint*)Unsafe.AsPointer(ref _pinned[0]);
     }
+
+    /// <summary>From now on a caller waits for a flush. Any thread.</summary>
+    public void Come() => Interlocked.Increment(ref _came); // P25 relaxed: a hint; pairs with P25 relaxed in Gather.
+
+    /// <summary>Waits for the expected callers. Only the leader may call it.</summary>
+    /// <returns>How many callers have come since the last time.</returns>
+    public int Gather()
+    {
+        int came = CameSince();
+        if (came < _expected)
+        {
+            long began = Stopwatch.GetTimestamp();
+            do
+            {
+                Thread.Yield();
+                came = CameSince();
+            }
+            while (came < _expected && Stopwatch.GetElapsedTime(began) < _gathering);
+        }
+
+        _cameBefore += came;
+        return _expected = came;
+    }
+
+    /// <summary>Records how long a flush for several callers took. Only the leader may call it.</summary>
+    public void NoteFlush(TimeSpan time) => _gathering = time / 2 < _gatheringMax ? time / 2 : _gatheringMax;
 
     /// <summary>Follower's steps 1 and 2.</summary>
     /// <param name="word">The word's value, for <see cref="Sleep"/>.</param>
@@ -125,4 +163,7 @@ internal sealed unsafe class FlushFollowers
     }
 
     private uint* WordOf(long group) => _words + (group % WordCount * Stride);
+
+    // P25 relaxed: a hint; pairs with P25 relaxed in Come.
+    private int CameSince() => Volatile.Read(ref _came) - _cameBefore;
 }

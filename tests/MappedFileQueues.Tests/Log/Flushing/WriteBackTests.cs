@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tests.Log.Flushing;
 /// What a fast producer leaves unwritten is bounded: complete segments begin their way to the disk before any flush, and nobody
 /// waits for them.
 /// </summary>
-public sealed class WriteBehindTests
+public sealed class WriteBackTests
 {
     private const int Segment = 16 << 20;
     private const int Length = 1 << 20;
@@ -33,11 +33,11 @@ public sealed class WriteBehindTests
         using PlatformLock? flush = words.TryLock(StoreNames.FlushLock, LockKind.Exclusive);
         Assert.NotNull(flush);
         byte[] message = new byte[Length];
-        long end = WriteBehind.UnwrittenMax + (2 * Segment);
+        long end = FlushEngine.UnwrittenMax + (2 * Segment);
         while (queue.Producer.Offset < end)
             queue.Producer.Produce(message);
 
-        long covered = WriteBehind.UnwrittenMax / Segment;
+        long covered = FlushEngine.UnwrittenMax / Segment;
         Eventually.True(() => watched.StartedWriteBacks.Count >= covered, "complete segments begin to be written");
         Assert.Equal(
             Enumerable.Range(0, (int)covered).Select(index => StoreNames.Segment((long)index * Segment)),

@@ -1,0 +1,182 @@
+using System.Diagnostics;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Log.Flushing;
+
+// What the leader of a flush does under the lock, and the consequences of a disk error.
+//
+// leader                                            killed, or power lost, after it
+// 1 walk to the end of what is published            nothing has changed
+// 2 mark: the target of this flush                  the mark without a holder of the lock says that its leader died
+// 3 sync every segment up to the target             confirmed is unchanged: the next leader syncs the range again
+// 4 look for poison, raise confirmed (full)         recovery walks over the range by its checksums
+// 5 clear the mark                                  the same
+// 6 at times: write a checkpoint at confirmed       recovery's walk begins there, or at the one before
+//
+// So checkpoint <= confirmed <= published holds at every instant. No promise rests on step 6: it shortens the walk of the next
+// opener, and damage below it is never taken for the end of the log.
+internal sealed unsafe partial class FlushEngine
+{
+    /// <summary>How often a checkpoint is written, at most.</summary>
+    private static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
+
+    private readonly Lock _timesLock = new();
+    private (long Count, TimeSpan Total, TimeSpan Longest, DateTimeOffset? Last) _times;
+    private long _lastCheckpoint;
+
+    /// <summary>A checkpoint at or below this offset would say nothing new.</summary>
+    private long _checkpointed;
+
+    /// <summary>How long the flushes took that this queue led. Any thread.</summary>
+    public (long Count, TimeSpan Total, TimeSpan Longest, DateTimeOffset? Last) Times
+    {
+        get
+        {
+            lock (_timesLock)
+                return _times;
+        }
+    }
+
+    /// <summary>True if the last checkpoint of this queue is older than a second.</summary>
+    private bool IsCheckpointDue => Stopwatch.GetElapsedTime(_lastCheckpoint) >= CheckpointInterval;
+
+    /// <summary>True if the last checkpoint that this queue knows of covers everything confirmed.</summary>
+    private bool IsCheckpointed => _store.ConfirmedOffset <= _checkpointed;
+
+    /// <summary>
+    /// Syncs a segment in which nothing new is to be confirmed: room ahead of the tail, whose blocks count as written afterwards.
+    /// </summary>
+    public void SyncAhead(long start)
+    {
+        try
+        {
+            _store.Window.FlushApart(start);
+        }
+        catch (QueueDiskException error) when (error.MayHaveLostData)
+        {
+            // The error that the kernel reports may concern messages.
+            _store.Poison();
+            throw;
+        }
+    }
+
+    /// <summary>
+    /// Writes a checkpoint at the confirmed offset if that has moved and no other thread or process is flushing. Recovery trusts
+    /// what lies before a checkpoint, and reports damage there instead of cutting it off.
+    /// </summary>
+    private void CheckpointConfirmed()
+    {
+        if (!IsCheckpointed && !_store.Wake.IsPoisoned)
+            TryLeadOneRound(limit: 0, checkpoint: true);
+    }
+
+    /// <summary>One flush, under the lock: everything from the confirmed offset to the first hole or the limit.</summary>
+    /// <param name="limit">The start of a segment; below confirmed for a checkpoint alone.</param>
+    /// <param name="checkpoint">Whether a checkpoint follows.</param>
+    private void Round(long limit, bool checkpoint)
+    {
+        // P18 acquire: this leader, and a removal, alone raise it; pairs with P18 full in Confirm.
+        long from = SharedWord.ReadAcquire(_store.Control.Confirmed);
+        if (limit > from)
+            Confirm(from, limit);
+        if (checkpoint && !IsCheckpointed)
+            WriteCheckpoint(_store.ConfirmedOffset);
+    }
+
+    private void Confirm(long from, long limit)
+    {
+        _group.Close();
+        _store.ThrowIfSeenReplaced();
+        _store.ThrowIfDamaged("confirmed");
+        long to = new FrameWalk(_store).FindContiguousEnd(from, limit);
+        Debug.Assert(from <= to && to <= limit, "Confirmed <= published <= the end of the tail's segment.");
+        if (to <= from)
+            return;
+        // P19 release: under the lock; pairs with P19 acquire in TryTakeLease.
+        SharedWord.WriteRelease(_store.Control.FlushTarget, to);
+        ProtocolSteps.Reach(ProtocolStep.FlushMarked);
+        if (PlantedFaults.Has(PlantedFault.CheckpointBeforeSync))
+            WriteCheckpoint(to);
+        long began = Stopwatch.GetTimestamp();
+        Sync(from, to);
+        NoteTime(Stopwatch.GetElapsedTime(began));
+        ProtocolSteps.Reach(ProtocolStep.FlushSynced);
+        if (_store.Wake.IsPoisoned)
+            throw _store.Poisoned();
+        // P18 full: after the sync; pairs with P18 acquire in LogStore.
+        SharedWord.RaiseTo(_store.Control.Confirmed, to);
+        ProtocolSteps.Reach(ProtocolStep.ConfirmedRaised);
+        SharedWord.WriteRelease(_store.Control.FlushTarget, 0); // P19 release: done; pairs with P19 acquire in TryTakeLease.
+        _store.Window.ForgetFlushed(to);
+    }
+
+    private void Sync(long from, long to)
+    {
+        try
+        {
+            for (long start = _store.Window.StartOf(from); start < to; start += _store.Window.SegmentLength)
+            {
+                // P18 acquire: a removal raises it over what it removes meanwhile; pairs with P18 full in SegmentTrimmer.
+                if (SharedWord.ReadAcquire(_store.Control.Confirmed) >= start + _store.Window.SegmentLength)
+                    continue;
+                _store.Maker.EnsureDirectoryFlushed(start);
+                _store.Window.Flush(start, Math.Max(0, from - start), Math.Min(_store.Window.SegmentLength, to - start));
+            }
+        }
+        catch (QueueDiskException error)
+        {
+            GiveUp(error);
+            throw;
+        }
+    }
+
+    private void WriteCheckpoint(long offset)
+    {
+        Debug.Assert(
+            offset <= _store.ConfirmedOffset || PlantedFaults.Has(PlantedFault.CheckpointBeforeSync), "Checkpoint <= confirmed.");
+        // A flush that failed since the lock was taken may have been reported to other processes alone: no checkpoint follows
+        // it.
+        if (_store.Wake.IsPoisoned)
+            throw _store.Poisoned();
+        try
+        {
+            _store.Checkpoints.Write(
+                offset, _store.Control.Epoch, _store.Control.BootId, _store.Settings.TimeProvider.GetUtcNow());
+            _lastCheckpoint = Stopwatch.GetTimestamp();
+            _checkpointed = offset;
+        }
+        catch (QueueDiskException error)
+        {
+            GiveUp(error);
+            throw;
+        }
+    }
+
+    /// <summary>
+    /// The kernel reports a failed write-back once and may drop the pages, so nothing after it can be confirmed truthfully. An
+    /// error that came before the disk was asked (no descriptor left in this process, for example) concerns this caller alone.
+    /// </summary>
+    private void GiveUp(QueueDiskException error)
+    {
+        if (error.MayHaveLostData)
+        {
+            _store.Poison();
+            Failure.Note(error, isAttempt: false);
+            return;
+        }
+
+        SharedWord.WriteRelease(_store.Control.FlushTarget, 0); // P19 release: alive; pairs with P19 acquire in TryTakeLease.
+    }
+
+    /// <summary>A sync has succeeded. This costs some 50 ns beside a sync of 80 us and more.</summary>
+    private void NoteTime(TimeSpan elapsed)
+    {
+        DateTimeOffset now = _store.Settings.TimeProvider.GetUtcNow();
+        lock (_timesLock)
+        {
+            TimeSpan longest = elapsed > _times.Longest ? elapsed : _times.Longest;
+            _times = (_times.Count + 1, _times.Total + elapsed, longest, now);
+        }
+    }
+}
