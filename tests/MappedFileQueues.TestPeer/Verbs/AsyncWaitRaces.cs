@@ -37,7 +37,7 @@ internal static class AsyncWaitRaces
             waited.Wait();
             queue.Dispose();
             foreach (Thread thread in threads)
-                RaceVerb.Expect(thread.Join(TimeSpan.FromSeconds(20)), "the last wait ends");
+                RaceVerb.Expect(thread.Join(TimeSpan.FromMinutes(2)), "the last wait ends");
         }
     }
 

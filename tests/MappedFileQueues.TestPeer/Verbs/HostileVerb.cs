@@ -14,7 +14,7 @@ internal static class HostileVerb
     private const int ExitHang = 3;
 
     /// <summary>One damage takes milliseconds; a machine under load, some hundred.</summary>
-    private static readonly TimeSpan s_patience = TimeSpan.FromSeconds(20);
+    private static readonly TimeSpan s_patience = TimeSpan.FromSeconds(60);
 
     public static int Run(string[] arguments)
     {

@@ -11,7 +11,7 @@ internal static class MisuseVerb
 {
     private const int SegmentLength = 64 * 1024;
 
-    private static readonly TimeSpan s_moment = TimeSpan.FromMilliseconds(40);
+    private static readonly TimeSpan s_moment = TimeSpan.FromMilliseconds(20);
 
     public static int Run(string[] arguments)
     {

@@ -11,7 +11,7 @@ namespace MappedFileQueues.TestPeer.Verbs;
 /// </summary>
 internal static class NoThreadsVerb
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromSeconds(30);
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(2);
 
     public static int Run(string[] arguments)
     {

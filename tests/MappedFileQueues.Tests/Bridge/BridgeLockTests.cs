@@ -74,7 +74,7 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
             await channel.BasicAckAsync(tag, multiple: false);
         });
 
-        Eventually.True(() => waiting.GetStatus().Messages == 1 || waits.IsCompleted, "it takes over", TimeSpan.FromSeconds(20));
+        Eventually.True(() => waiting.GetStatus().Messages == 1 || waits.IsCompleted, "it takes over");
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => waits);
     }

@@ -93,6 +93,7 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
 
     /// <summary>The broker is killed again and again while messages flow through both directions.</summary>
     [Fact]
+    [Trait("Category", "Laboratory")]
     public async Task Run_BrokerIsKilled_NothingIsLostOrDoubled()
     {
         const int Count = 10_000;

@@ -200,7 +200,7 @@ public abstract partial class QueueContract
         });
         ConsumerUnderTest consumer = pair.Consumer;
         Assert.Equal(0, consumer.CommittedOffset);
-        const int count = 2000;
+        const int count = 200;
         BackgroundCall producing = BackgroundCall.Start(() => ProduceMany(pair.Producer, count));
         for (int i = 0; i < count; i++)
         {

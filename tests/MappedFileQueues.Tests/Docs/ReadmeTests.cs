@@ -29,6 +29,7 @@ public sealed partial class ReadmeTests : IDisposable
     /// it runs this, and `demo` and `bench`, which take seconds and have tests of their own.
     /// </summary>
     [Fact]
+    [Trait("Category", "Laboratory")]
     public void Readme_Commands_EndWell()
     {
         File.Copy(Repository.PathOf("README.md"), Path.Combine(_temp.Root, "README.md"));

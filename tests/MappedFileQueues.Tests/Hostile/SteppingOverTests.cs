@@ -163,8 +163,8 @@ public sealed class SteppingOverTests
             wait = Shorter(wait, Measure(TimeSpan.FromMilliseconds(1)));
         }
 
-        // A look before the spin, one in it, and one or two behind it.
-        Assert.True(wait < 5 * look, $"A look takes {look}, a wait {wait}.");
+        // A look before the spin, one in it, and one or two after it; a busy machine stretches each differently.
+        Assert.True(wait < 20 * look, $"A look takes {look}, a wait {wait}.");
 
         TimeSpan Measure(TimeSpan timeout)
         {

@@ -12,7 +12,7 @@ namespace MappedFileQueues.Tests.Inspection;
 /// </summary>
 public sealed class OverlayReaderTests : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromSeconds(30);
+    private static readonly TimeSpan s_deadline = Eventually.DefaultDeadline;
 
     private readonly TempStore _temp = new();
     private readonly MountedFileSystem _disk;

@@ -130,7 +130,7 @@ internal sealed partial class MountedFileSystem : IDisposable
     public void Dispose()
     {
         string? failure = null;
-        bool unmounted = Eventually.Wait(() => (failure = TryRun("umount", Path)) is null, TimeSpan.FromSeconds(10));
+        bool unmounted = Eventually.Wait(() => (failure = TryRun("umount", Path)) is null, Eventually.DefaultDeadline);
         Assert.True(unmounted, failure);
     }
 

@@ -32,7 +32,7 @@ public sealed class ConsumerNameTests : IDisposable
         }
 
         using MappedFileConsumer consumer =
-            await opening.WaitAsync(TimeSpan.FromSeconds(30), TestContext.Current.CancellationToken);
+            await opening.WaitAsync(Eventually.DefaultDeadline, TestContext.Current.CancellationToken);
         Assert.Equal("a", consumer.Name);
     }
 

@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Tool;
 public sealed class SmallBenchTests
 {
     [Fact]
+    [Trait("Category", "Laboratory")]
     public void Bench_Json_HasEveryFigureAndLeavesNothingBehind()
     {
         using TempStore folder = new(createStoreFolder: true);

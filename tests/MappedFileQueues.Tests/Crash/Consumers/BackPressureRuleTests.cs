@@ -98,7 +98,7 @@ public sealed class BackPressureRuleTests
         await waiting.WaitAsync(Eventually.DefaultDeadline, TestContext.Current.CancellationToken);
 
         // One second, and what a busy machine adds.
-        Assert.InRange(Stopwatch.GetElapsedTime(began), TimeSpan.Zero, TimeSpan.FromSeconds(5));
+        Assert.InRange(Stopwatch.GetElapsedTime(began), TimeSpan.Zero, TimeSpan.FromSeconds(20));
     }
 
     [Fact]

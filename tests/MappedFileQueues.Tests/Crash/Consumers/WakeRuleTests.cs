@@ -66,7 +66,7 @@ public sealed class WakeRuleTests
         await Task.WhenAll(waiting).WaitAsync(Eventually.DefaultDeadline, TestContext.Current.CancellationToken);
 
         // One second, and what a busy machine adds.
-        Assert.InRange(Stopwatch.GetElapsedTime(began), TimeSpan.Zero, TimeSpan.FromSeconds(5));
+        Assert.InRange(Stopwatch.GetElapsedTime(began), TimeSpan.Zero, TimeSpan.FromSeconds(20));
     }
 
     [Fact]

@@ -13,7 +13,7 @@ namespace MappedFileQueues.Tests.Crash.Disposers;
 public sealed class DisposeRuleTests
 {
     /// <summary>As many rounds as this allows: hundreds to thousands, fewer where disk and CPU are busy.</summary>
-    private static readonly TimeSpan s_length = TimeSpan.FromSeconds(1.5);
+    private static readonly TimeSpan s_length = TimeSpan.FromSeconds(0.7);
 
     [Theory]
     [InlineData(ProducerMode.Shared, 3)]

@@ -97,7 +97,7 @@ public sealed class WatchedRecoveryTests : IDisposable
 
     private static void Expect(MappedFileReader reader, byte expected)
     {
-        Assert.True(reader.TryRead(out ReadOnlySpan<byte> message, TimeSpan.FromSeconds(10)), $"message {expected}");
+        Assert.True(reader.TryRead(out ReadOnlySpan<byte> message, Eventually.DefaultDeadline), $"message {expected}");
         Assert.Equal([expected], message.ToArray());
     }
 

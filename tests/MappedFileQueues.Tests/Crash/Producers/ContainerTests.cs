@@ -87,7 +87,7 @@ public sealed class ContainerTests
 
         there.Ask($"open path={store.Path}");
 
-        Assert.InRange(watch.Elapsed, TimeSpan.Zero, TimeSpan.FromSeconds(10));
+        Assert.InRange(watch.Elapsed, TimeSpan.Zero, TimeSpan.FromSeconds(25));
         Assert.Equal("here", there.Ask("consume count=1"));
         there.Ask("append prefix=there size=64 count=1");
         Assert.Equal(["here", "there-0"], CrashStore.ReadAll(here, "reader"));

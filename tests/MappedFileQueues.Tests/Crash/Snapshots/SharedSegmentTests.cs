@@ -28,7 +28,7 @@ public sealed partial class SharedSegmentTests : IDisposable
         using MappedFileQueue queue = store.Open();
         using PeerAgent left = store.StartAttached();
         using PeerAgent right = store.StartAttached();
-        const int Burst = 200_000;
+        const int Burst = 100_000;
         bool wasInTheMiddle = false;
         for (int round = 0; round < 3; round++)
         {

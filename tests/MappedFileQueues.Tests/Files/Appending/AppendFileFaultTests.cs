@@ -121,7 +121,7 @@ public sealed class AppendFileFaultTests : IDisposable
             () => Assert.Throws<AppendFileException>(new Action(() => writeOn(thread))), TaskCreationOptions.LongRunning))];
 
         AppendFileException[] errors = await Task.WhenAll(writers).WaitAsync(
-            TimeSpan.FromSeconds(30), TestContext.Current.CancellationToken);
+            Eventually.DefaultDeadline, TestContext.Current.CancellationToken);
 
         Assert.All(errors, error => Assert.Equal(0, error.WrittenLength));
     }

@@ -60,6 +60,7 @@ public sealed class MappedFileLinesTests
     }
 
     [Fact]
+    [Trait("Category", "Laboratory")]
     public void Lines_FileOver2GiB_PositionsAndLengthsAreRight()
     {
         // Lines of 100 MiB of zeros: each is gathered from many blocks, and together they pass 2 GiB.

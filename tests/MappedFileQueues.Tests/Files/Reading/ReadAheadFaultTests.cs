@@ -6,7 +6,7 @@ namespace MappedFileQueues.Tests.Files.Reading;
 /// <summary>Reads that fail, hang, or are overtaken, on a file of which the test decides what each read does.</summary>
 public sealed class ReadAheadFaultTests
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromSeconds(30);
+    private static readonly TimeSpan s_deadline = Eventually.DefaultDeadline;
     private static readonly byte[] s_content = FileUnderTest.Bytes(5, 1_000_000);
 
     [Theory]

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Tests.Files.Reading;
 /// <summary>A file that grows while it is read.</summary>
 public sealed class ReadAheadFollowTests
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromSeconds(30);
+    private static readonly TimeSpan s_deadline = Eventually.DefaultDeadline;
 
     [Theory]
     [InlineData(false, false, false)]

@@ -12,7 +12,7 @@ namespace MappedFileQueues.Tests.Log.Flushing;
 public sealed class AcknowledgedTests
 {
     private const int Segment = 64 * 1024;
-    private static readonly TimeSpan s_length = TimeSpan.FromSeconds(2);
+    private static readonly TimeSpan s_length = TimeSpan.FromSeconds(1);
 
     [Theory]
     [InlineData(ProducerMode.Shared, true)]

@@ -24,7 +24,7 @@ public sealed class SleepingFlushTests
         {
             long offset = queue.Producer.Produce(CrashMessage.Make("m", 16));
             Assert.True(
-                Eventually.Wait(() => queue.ConfirmedOffset > offset, TimeSpan.FromSeconds(20)),
+                Eventually.Wait(() => queue.ConfirmedOffset > offset, Eventually.DefaultDeadline),
                 $"message {i} at {offset} was not flushed: confirmed={queue.ConfirmedOffset}");
             // Between nothing and three ticks after the flush.
             long until = Environment.TickCount64 + random.Next(7);
@@ -51,7 +51,7 @@ public sealed class SleepingFlushTests
             agent.Kill();
 
             Assert.True(
-                Eventually.Wait(() => queue.ConfirmedOffset > confirmed, TimeSpan.FromSeconds(20)),
+                Eventually.Wait(() => queue.ConfirmedOffset > confirmed, Eventually.DefaultDeadline),
                 $"message {i} was not flushed");
         }
     }
@@ -75,7 +75,7 @@ public sealed class SleepingFlushTests
         Assert.True(queue.ConfirmedOffset <= offset);
         agent.Kill();
 
-        Assert.True(Eventually.Wait(() => queue.ConfirmedOffset > offset, TimeSpan.FromSeconds(20)));
+        Assert.True(Eventually.Wait(() => queue.ConfirmedOffset > offset, Eventually.DefaultDeadline));
     }
 
     /// <summary>Requests to the sleeping thread: an asynchronous flush, a roll, the end of the queue.</summary>
@@ -88,11 +88,11 @@ public sealed class SleepingFlushTests
         {
             await Task.Delay(s_interval * 3, TestContext.Current.CancellationToken);
             long offset = queue.Producer.Produce(CrashMessage.Make("m", 16));
-            Assert.True(await queue.FlushAsync().AsTask().WaitAsync(TimeSpan.FromSeconds(20)) > offset);
+            Assert.True(await queue.FlushAsync().AsTask().WaitAsync(Eventually.DefaultDeadline) > offset);
         }
 
         await Task.Delay(s_interval * 5, TestContext.Current.CancellationToken);
-        await queue.DisposeAsync().AsTask().WaitAsync(TimeSpan.FromSeconds(20));
+        await queue.DisposeAsync().AsTask().WaitAsync(Eventually.DefaultDeadline);
     }
 
     private static MappedFileQueue Open(CrashStore store, TimeSpan interval) => new(new MappedFileQueueOptions

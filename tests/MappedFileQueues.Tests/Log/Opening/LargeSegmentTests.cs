@@ -33,6 +33,6 @@ public sealed class LargeSegmentTests
             Assert.True(scanner.FindNonZeroData(0, Length) < 0);
             Assert.False(OldestOffset.HasFrame(directory, 0, Length));
         });
-        await looking.WaitAsync(TimeSpan.FromSeconds(30));
+        await looking.WaitAsync(Eventually.DefaultDeadline);
     }
 }

@@ -28,9 +28,9 @@ public sealed class ShortLivedTests : IDisposable
         PlatformScope.Use(portable: false);
         using MappedFileQueue queue = Open(DurabilityLevel.Interval);
         queue.SetRetention(new RetentionOptions { MaxBytes = 4 * SegmentLength });
-        AppendFor(queue, 3 * s_interval, _ => { });
+        AppendFor(queue, 2 * s_interval, _ => { });
 
-        AppendFor(queue, 3 * s_interval, confirmed => Assert.InRange(confirmed, 0, queue.GetInfo().OldestOffset));
+        AppendFor(queue, 2 * s_interval, confirmed => Assert.InRange(confirmed, 0, queue.GetInfo().OldestOffset));
 
         Eventually.Equal(queue.Producer.Offset, () => queue.ConfirmedOffset);
     }

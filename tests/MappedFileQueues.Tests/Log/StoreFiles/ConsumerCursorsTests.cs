@@ -97,7 +97,7 @@ public sealed class ConsumerCursorsTests : IDisposable
                 return false;
             }
         },
-        "a message is taken", TimeSpan.FromSeconds(20));
+        "a message is taken");
 
     private MappedFileQueue OpenFull(FullMode mode)
     {
