@@ -4,14 +4,14 @@ using System.Text.Unicode;
 
 namespace MappedFileQueues.Tool.DeadLetters;
 
-/// <summary>`mfq deadletters`: the messages that handlers of hosted consumers have refused.</summary>
+/// <summary>`mfq deadletters`: the messages that handlers of hosted consumers, or the brokers of bridges, have refused.</summary>
 internal static class DeadLettersCommand
 {
     private const int ErrorLengthMax = 80;
 
     public static Command Create() => new(
         "deadletters",
-        "Show, requeue and delete the messages that an application's handlers have refused: "
+        "Show, requeue and delete the messages that handlers or brokers have refused: "
             + "`mfq deadletters list orders-dead-letters`.")
     {
         CreateList(), CreateShow(), SettleCommand.CreateRequeue(), SettleCommand.CreateDelete(),
@@ -82,7 +82,7 @@ internal static class DeadLettersCommand
 
     private static void Print(Letter letter, MessageFormat format)
     {
-        Hosting.DeadLetter content = letter.Content;
+        DeadLetter content = letter.Content;
         Report report = new("Dead letter", "", "");
         report.Add("offset", $"{letter.Offset}");
         report.Add("time", $"{content.Time:u}");
@@ -114,7 +114,7 @@ internal sealed record LetterLine(
 
     public static LetterLine Of(Letter letter, bool withMessage = false)
     {
-        Hosting.DeadLetter content = letter.Content;
+        DeadLetter content = letter.Content;
         bool isText = withMessage && Utf8.IsValid(content.Message.Span);
         return new LetterLine(
             letter.Offset, content.Time, content.Queue, content.Consumer, content.Attempts, content.ErrorType, content.Error,

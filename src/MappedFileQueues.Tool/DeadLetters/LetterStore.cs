@@ -1,5 +1,3 @@
-using MappedFileQueues.Hosting;
-
 namespace MappedFileQueues.Tool.DeadLetters;
 
 /// <summary>A letter and where it lies in the store of the letters.</summary>
