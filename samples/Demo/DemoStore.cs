@@ -43,7 +43,9 @@ internal static class DemoStore
     /// <summary>Counts the messages that are published and that the consumer has not committed, by reading them.</summary>
     public static long CountUnread(DemoFolder folder)
     {
-        QueueStart committed = StoreLook.StartOf(folder.StorePath, ConsumerName);
+        MappedFileConsumerInfo? consumer = StoreInspector.Inspect(folder.StorePath).Consumers
+            .FirstOrDefault(consumer => consumer.Name == ConsumerName);
+        QueueStart committed = consumer is null ? QueueStart.Earliest : QueueStart.FromOffset(consumer.Offset);
         using MappedFileReader reader = MappedFileReader.Open(folder.StorePath, committed);
         long count = 0;
         while (reader.TryRead(out _))
@@ -54,7 +56,7 @@ internal static class DemoStore
     /// <summary>Adds the disk space of the store.</summary>
     public static void AddTo(Report report, DemoFolder folder)
     {
-        MappedFileQueueInfo info = StoreLook.Info(folder.StorePath);
+        MappedFileQueueInfo info = StoreInspector.Inspect(folder.StorePath);
         report.Add("segments", $"{Report.Number(info.SegmentCount)} of {Report.Bytes(info.SegmentSize)}");
         report.Add("store on disk", Report.Bytes(info.BytesOnDisk));
     }

@@ -4,17 +4,17 @@ namespace MappedFileQueues.Demo;
 internal sealed class InputLines : IDisposable
 {
     private readonly InputStream _bytes;
-    private readonly LineReader _lines;
+    private readonly InputReader _lines;
 
     /// <summary>Begins with the first line of the first file.</summary>
     public InputLines(InputPlan plan, int lineLengthMax)
     {
         _bytes = new InputStream(plan);
-        _lines = new LineReader(_bytes, "the demo's input", lineLengthMax);
+        _lines = new InputReader(_bytes.Read, "the demo's input", lineLengthMax);
     }
 
     /// <summary>Reads the next line, without its \n; false after the last round. The span is valid until the next call.</summary>
-    public bool TryRead(out ReadOnlySpan<byte> line) => _lines.TryRead(out line);
+    public bool TryRead(out ReadOnlySpan<byte> line) => _lines.TryReadLine(out line);
 
     /// <summary>Closes the current file.</summary>
     public void Dispose() => _bytes.Dispose();

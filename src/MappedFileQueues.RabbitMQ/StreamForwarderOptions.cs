@@ -40,8 +40,8 @@ public sealed class StreamForwarderOptions : BridgeOptions
     public StreamLockKind Lock { get; set; }
 
     /// <summary>
-    /// Another store, for records that the broker refuses, each as it was. Default none: the forwarder stops at such a record. A
-    /// forwarder that dies at the wrong moment puts a record there twice.
+    /// Another store, for records that the broker refuses or that are too long, which <see cref="DeadLetter"/> reads. Default
+    /// none: the forwarder stops at such a record. A forwarder that dies at the wrong moment puts a record there twice.
     /// </summary>
     public string? DeadLetterPath { get; set; }
 

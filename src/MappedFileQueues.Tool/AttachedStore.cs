@@ -1,8 +1,4 @@
-using MappedFileQueues.Format;
 using MappedFileQueues.Log.Opening;
-using MappedFileQueues.Log.StoreFiles;
-using MappedFileQueues.Platform;
-using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Tool;
 
@@ -15,11 +11,13 @@ internal static class AttachedStore
     /// <summary>Attaches to a store that is there; a missing one is not created.</summary>
     public static QueueCore Open(MappedFileQueueOptions options, Action<CorruptionSkippedEventArgs>? onSkipped = null)
     {
-        StoreMeta meta = FindMeta(options.StorePath) ?? throw new ToolException(
-            $"There is no store: path={Path.GetFullPath(options.StorePath)}. Correct the path; `mfq produce` creates a store.");
+        StoreMeta meta = FindMeta(options.StorePath) ?? throw Missing(options.StorePath);
         options.CreateIfMissing = false;
         return new QueueCore(options, meta.Kind, meta.StructSize, meta.LayoutFingerprint, onSkipped);
     }
+
+    public static ToolException Missing(string storePath) =>
+        new($"There is no store: path={Path.GetFullPath(storePath)}. Correct the path; `mfq produce` creates a store.");
 
     /// <summary>What the store's meta page says; null if there is no store.</summary>
     public static StoreMeta? FindMeta(string storePath)
@@ -30,8 +28,6 @@ internal static class AttachedStore
     }
 
     /// <summary>Removes a store that a command made and could not append to; the command tells why.</summary>
-    /// <param name="storePath">The store's directory.</param>
-    /// <param name="keepsFolder">The folder was there before the store.</param>
     public static void RemoveUnused(string storePath, bool keepsFolder)
     {
         try

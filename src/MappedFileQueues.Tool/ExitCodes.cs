@@ -10,13 +10,11 @@ internal static class ExitCodes
     /// <summary>The work is done, and what it found is damage.</summary>
     public const int Damaged = 3;
 
-    /// <summary>Ended by Ctrl-C (SIGINT) before the work was done; the code that shells report for it.</summary>
+    // Ended by Ctrl-C (SIGINT), or by SIGTERM, before the work was done; the codes that shells report for it.
     public const int Interrupted = 130;
-
-    /// <summary>Ended by SIGTERM before the work was done; the code that shells report for it.</summary>
     public const int Terminated = 143;
 
     public const string Help =
-        "Exit codes: 0 done; 1 failed (a line on standard error says why), or a demo whose output differs; 2 wrong usage; "
+        "Exit codes: 0 done; 1 failed (a line on standard error says why); 2 wrong usage; "
         + "3 damage was found; 130 ended by Ctrl-C, 143 by SIGTERM. `mfq check` has its own.";
 }

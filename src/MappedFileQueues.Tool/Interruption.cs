@@ -25,6 +25,20 @@ internal sealed class Interruption : IDisposable
     /// <summary>The exit code of a command that a signal cut short; 0 if there was none.</summary>
     public int ExitCode => _exitCode;
 
+    /// <summary>Runs what throws at a signal; then the exit code is the signal's.</summary>
+    public static int Run(Func<CancellationToken, int> action)
+    {
+        using Interruption interruption = new();
+        try
+        {
+            return action(interruption.Token);
+        }
+        catch (OperationCanceledException) when (interruption.ExitCode != 0)
+        {
+            return interruption.ExitCode;
+        }
+    }
+
     /// <summary>Restores the default effect of the signals.</summary>
     public void Dispose()
     {

@@ -1,9 +1,6 @@
-using MappedFileQueues.Format;
-
 namespace MappedFileQueues.Tool;
 
 /// <summary>A store below a folder, or a folder that could not be looked into.</summary>
-/// <param name="Path">Its whole path.</param>
 /// <param name="Problem">Why nobody could look into the folder; null for a store.</param>
 internal sealed record FoundStore(string Path, string? Problem);
 

@@ -1,12 +1,13 @@
-using System.CommandLine;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Output;
-
 namespace MappedFileQueues.Tool;
 
 /// <summary>What a program of this project does around its commands: platform, errors, exit codes.</summary>
 internal static class ToolProgram
 {
+    /// <summary>Precedes every other argument and selects the portable platform.</summary>
+    public const string PortableArgument = "--portable";
+
+    public const string PortableSwitch = "MappedFileQueues.UsePortablePlatform";
+
     /// <summary>
     /// Errors and signals are handled here and by the commands. The library's own handlers would print a stack trace, and take
     /// the signals from the commands that end in an orderly way.
@@ -23,26 +24,26 @@ internal static class ToolProgram
     private static readonly ParserConfiguration s_parsing = new() { ResponseFileTokenReplacer = null };
 
     /// <summary>Runs a command line; returns the exit code.</summary>
-    /// <param name="arguments">The arguments as given.</param>
-    /// <param name="createRoot">Creates the commands.</param>
     /// <param name="runChild">Does the work of a child process; null if the arguments are not those of one.</param>
     public static int Run(string[] arguments, Func<RootCommand> createRoot, Func<string[], int?>? runChild = null)
     {
         // The core chooses its platform at first use, so this comes before everything else.
-        if (arguments is [SelfLauncher.PortableArgument, ..])
+        if (arguments is [PortableArgument, ..])
         {
-            AppContext.SetSwitch(SelfLauncher.PortableSwitch, true);
+            AppContext.SetSwitch(PortableSwitch, true);
             arguments = arguments[1..];
         }
 
+        bool isSuggestion = arguments is [var first, ..] && first.StartsWith("[suggest", StringComparison.Ordinal);
         ParseResult? parsed = null;
         try
         {
             if (runChild?.Invoke(arguments) is { } exitCode)
                 return exitCode;
             parsed = createRoot().Parse(arguments, s_parsing);
-            if (arguments is [var first, ..] && first.StartsWith("[suggest", StringComparison.Ordinal))
-                return Suggest(parsed);
+            // A shell asks what may follow the line that it has so far, which is no usage yet.
+            if (isSuggestion)
+                return parsed.Invoke(Invocation);
             if (!StandardDescriptors.IsGiven(StandardDescriptors.Error))
                 Console.SetError(TextWriter.Null);
             if (!StandardDescriptors.IsGiven(StandardDescriptors.Output))
@@ -52,6 +53,11 @@ internal static class ToolProgram
             return parsed.Errors.Count + mistyped.Count > 0
                 ? UsageErrors.Write(parsed, mistyped)
                 : parsed.Invoke(Invocation);
+        }
+        catch (Exception exception) when (isSuggestion && (exception is InvalidOperationException or ArgumentException))
+        {
+            // An option lacks its value, or the place is outside of the line: there is nothing to suggest.
+            return ExitCodes.Success;
         }
         catch (Exception exception) when (exception is IOException or UnauthorizedAccessException or ToolException)
         {
@@ -72,23 +78,6 @@ internal static class ToolProgram
             return ErrorLine.Write(
                 $"This is an error of mfq itself, please report it: {exception.GetType().Name}: {exception.Message} {place}",
                 UsageErrors.FailureOf(parsed));
-        }
-    }
-
-    /// <summary>
-    /// A shell asks what may follow the line that it has so far, which is no usage yet. Where an option lacks its value, the
-    /// library throws when another part asks for it, and it throws for a place outside of the line: then there is nothing to
-    /// suggest.
-    /// </summary>
-    private static int Suggest(ParseResult parsed)
-    {
-        try
-        {
-            return parsed.Invoke(Invocation);
-        }
-        catch (Exception error) when (error is InvalidOperationException or ArgumentException)
-        {
-            return ExitCodes.Success;
         }
     }
 }

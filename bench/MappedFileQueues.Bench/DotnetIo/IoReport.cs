@@ -19,15 +19,15 @@ internal static partial class IoReport
         if (ways.Length == 0)
             return [];
         Samples fastest = table.Operations > 0
-            ? ways.MinBy(way => Statistics.Median(way.Ours))!
-            : ways.MaxBy(way => Statistics.Median(way.Ours))!;
+            ? ways.MinBy(way => FigureResult.Median(way.Ours))!
+            : ways.MaxBy(way => FigureResult.Median(way.Ours))!;
         return [.. ways.Select(way => FigureResult.Of(way with { Name = NameOf(table, way), Raw = fastest.Ours }))];
     }
 
     public static void Write(IoTable table, IReadOnlyList<Samples> samples)
     {
         IReadOnlyList<FigureResult> figures = FiguresOf(table, samples);
-        double[] allocated = [.. samples.Where(IsAllocation).Select(way => Statistics.Median(way.Ours))];
+        double[] allocated = [.. samples.Where(IsAllocation).Select(way => FigureResult.Median(way.Ours))];
         string[] titles = [.. samples.Where(IsWay).Select(way => way.Name)];
         string[] columns = ["way", table.Unit, "of the fastest", "min", "max", "bytes allocated"];
         string[][] rows = [.. titles.Select((title, index) => Cells(table, title, figures[index], allocated[index]))];

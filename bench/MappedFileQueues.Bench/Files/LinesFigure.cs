@@ -37,7 +37,7 @@ internal sealed class LinesFigure(ChildContext context, int threadCount, LineFil
 
         double[] ours = Side(all, s_bufferLengths.Length);
         double[][] streams = [.. s_bufferLengths.Select((_, index) => Side(all, index))];
-        double[] bestStream = streams.MinBy(Statistics.Median)!;
+        double[] bestStream = streams.MinBy(FigureResult.Median)!;
         if (!HasBare)
             return [new Samples(NameOf(threadCount, kind), "ns", bestStream, ours)];
         return

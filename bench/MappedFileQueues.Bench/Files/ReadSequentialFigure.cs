@@ -55,7 +55,7 @@ internal sealed class ReadSequentialFigure(ChildContext context)
             _ = MeasureAll(paths, isCold, run: 0);
         double[][] all = [.. Enumerable.Range(0, context.Repetitions).Select(run => MeasureAll(paths, isCold, run))];
         double[][] sides = [.. s_sides.Select((_, side) => all.Select(run => run[side]).ToArray())];
-        double[] best = sides[^ReadPeers.All.Count..].MaxBy(Statistics.Median)!;
+        double[] best = sides[^ReadPeers.All.Count..].MaxBy(FigureResult.Median)!;
         return s_sides.Select((side, index) => new Samples(name + side, "MB/s", best, sides[index]));
     }
 

@@ -74,8 +74,8 @@ internal sealed class MetricsFigure(ChildContext context)
         long expected = Rounds * (count + 1L);
         SpinWait.SpinUntil(() => ear.Consumed >= expected, TimeSpan.FromSeconds(10));
         Sums.Check(Name, (ulong)ear.Consumed, (ulong)expected);
-        double each = Statistics.Median(with);
-        return (Statistics.Median(without), each + (each / NanosecondsASecond * collect));
+        double each = FigureResult.Median(with);
+        return (FigureResult.Median(without), each + (each / NanosecondsASecond * collect));
     }
 
     private static double Each((long Append, long Handle) took, int count) =>

@@ -50,7 +50,7 @@ internal static class LimitsComparison
                 IReadOnlyDictionary<string, double> values = program.Measure(names);
                 c.Add([.. names.Select(name => values[name])]);
                 IReadOnlyList<Samples> samples = run.Measure(role, processCount, rawOnly: true);
-                ours.Add([.. samples.Select(sample => Statistics.Median(sample.Raw))]);
+                ours.Add([.. samples.Select(sample => FigureResult.Median(sample.Raw))]);
                 units = [.. samples.Select(sample => sample.Unit)];
             }
 

@@ -3,6 +3,7 @@ using System.Text;
 using System.Text.Json;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Reporting;
+using MappedFileQueues.Demo;
 
 namespace MappedFileQueues.Bench.Processes;
 

@@ -1,5 +1,3 @@
-using MappedFileQueues.Log.StoreFiles;
-
 namespace MappedFileQueues.RabbitMQ.Forwarding;
 
 /// <summary>
@@ -41,7 +39,7 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
 
     /// <summary>Puts a record into the store of dead letters, on disk.</summary>
     /// <exception cref="BridgeException">No store is named for it, or the store cannot take it.</exception>
-    public void Keep(long offset, ReadOnlySpan<byte> record)
+    public void Keep(SourceStore source, long offset, ReadOnlySpan<byte> record)
     {
         if (options.DeadLetterPath is not { } path)
         {
@@ -51,28 +49,34 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
                 + "for such records (DeadLetterPath), or raise the broker's limit.");
         }
 
-        // A link may have been made since the options were checked.
-        if (StorePaths.AreSame(path, options.StorePath))
-            throw NotKept(offset, record.Length, "It is the store itself. Name another one (DeadLetterPath), and start again.");
-
+        bool isTooLong = record.Length > options.RecordLengthMax;
+        MappedFileQueueOptions from = new()
+        {
+            StorePath = options.StorePath,
+            DangerouslyAllowFileSystem = options.DangerouslyAllowFileSystem,
+        };
         try
         {
-            using MappedFileQueue queue = new(new MappedFileQueueOptions
-            {
-                StorePath = path,
-                SegmentSize = Math.Max(64L * 1024 * 1024, (record.Length + 8192L) * 2),
-                DangerouslyAllowFileSystem = options.DangerouslyAllowFileSystem,
-            });
-            if (record.Length > queue.Producer.MessageLengthMax)
-            {
-                throw NotKept(
-                    offset, record.Length,
-                    $"Its messages have at most {queue.Producer.MessageLengthMax} bytes. Name a new store (DeadLetterPath), "
-                    + "which is made with segments that are long enough, or move this one away.");
-            }
-
-            queue.Producer.Produce(record);
-            queue.Flush();
+            using DeadLetterBox box = new(path, from);
+            box.Append(
+                new DeadLetter
+                {
+                    StoreId = source.StoreId,
+                    Epoch = source.Epoch,
+                    Offset = offset,
+                    Queue = options.Stream,
+                    Consumer = options.ConsumerName,
+                    Time = DateTimeOffset.UtcNow,
+                    Attempts = isTooLong ? 0 : _refusals,
+                    ErrorType = typeof(BridgeException).FullName!,
+                    Error = isTooLong
+                        ? $"The record is longer than the bridge sends: length={record.Length}, limit={options.RecordLengthMax}."
+                        : $"The broker refuses the record: length={record.Length}, stream={options.Stream}.",
+                    MessageLength = record.Length,
+                    Message = record.ToArray(),
+                },
+                // Twice: segments for one record would hold no second one.
+                2L * (record.Length + DeadLetter.OverheadMax));
         }
         catch (QueueInUseException error)
         {
@@ -80,6 +84,11 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
             throw NotKept(
                 offset, record.Length, $"Another process or queue has it for itself: {error.Message} Name a store that only "
                 + "forwarders use (DeadLetterPath), or end the other one, and start again.", error);
+        }
+        catch (InvalidOperationException error)
+        {
+            throw NotKept(
+                offset, record.Length, $"{error.Message} Or name another one (DeadLetterPath). Then start again.", error);
         }
         catch (MappedFileQueueException error) when (error is not (QueueDiskException or BridgeException))
         {

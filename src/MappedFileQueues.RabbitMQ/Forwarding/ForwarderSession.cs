@@ -103,7 +103,7 @@ internal sealed class ForwarderSession(
             {
                 if (writer.Count > 0)
                     return true;
-                deadLetters.Keep(offset, record);
+                deadLetters.Keep(source, offset, record);
                 onDeadLetter(offset, record.Length);
                 _consumer.Advance();
                 _isInHand = false;

@@ -1,4 +1,3 @@
-using System.CommandLine;
 using System.CommandLine.Parsing;
 using MappedFileQueues.Settings;
 
@@ -25,14 +24,12 @@ internal static class MistypedOptions
         {
             foreach (SymbolResult part in command.Children)
             {
-                foreach (string word in part.Tokens.Select(token => token.Value).Where(words.Contains))
-                {
-                    if (part is ArgumentResult argument)
-                        sentences.Add(InPlaceOf(argument.Argument, word, known));
-                    // A number below zero is for the option itself to refuse.
-                    else if (part is OptionResult option && !char.IsAsciiDigit(word[1]))
-                        sentences.Add(InPlaceOf(option.Option, word, known));
-                }
+                // A number below zero is for the option itself to refuse.
+                sentences.AddRange(part is CommandResult ? [] : part.Tokens.Select(token => token.Value).Where(words.Contains)
+                    .Where(word => part is ArgumentResult || !char.IsAsciiDigit(word[1]))
+                    .Select(word => part is OptionResult option
+                        ? InPlaceOf(option.Option, word, known)
+                        : InPlaceOf(((ArgumentResult)part).Argument, word, known)));
             }
         }
 

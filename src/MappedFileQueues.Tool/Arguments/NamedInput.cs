@@ -1,20 +1,28 @@
-using MappedFileQueues.Tool.Output;
-
 namespace MappedFileQueues.Tool.Arguments;
 
 /// <summary>A file that a command reads from its start to its end.</summary>
 internal static class NamedInput
 {
+    /// <summary>The name of standard input.</summary>
+    public const string Standard = "-";
+
     /// <summary>Opens it. The system's error for a directory, "access denied", sends the user to look at rights.</summary>
-    public static FileStream Open(string path) => Directory.Exists(path)
-        ? throw new ToolException($"The input is a directory: path={Path.GetFullPath(path)}. Name a file.")
-        : File.OpenRead(path);
+    public static Stream Open(string path) => path == Standard ? OpenStandard()
+        : !Directory.Exists(path) ? File.OpenRead(path)
+        : throw new ToolException($"The input is a directory: path={Path.GetFullPath(path)}. Name a file.");
 
     /// <summary>
-    /// Opens standard input. Refuses one that is closed, because a read from it would never end, and one that cannot be read,
-    /// such as a directory.
+    /// Reads it. A read of a pipe or a terminal may wait for ever, so a signal ends the wait; the read itself continues on a
+    /// thread that nothing waits for any longer.
     /// </summary>
-    public static Stream OpenStandard()
+    public static InputReader Reader(Stream input, string path, int lineLengthMax, CancellationToken interrupted) =>
+        path != Standard ? new InputReader(input.Read, path, lineLengthMax) : new InputReader(
+            (buffer, offset, count) => Task.Run(() => input.Read(buffer, offset, count), CancellationToken.None)
+                .WaitAsync(interrupted).GetAwaiter().GetResult(),
+            "standard input", lineLengthMax);
+
+    /// <summary>Refuses one that is closed, a read from which would never end, and one such as a directory.</summary>
+    private static Stream OpenStandard()
     {
         if (!StandardDescriptors.IsGiven(StandardDescriptors.Input))
             throw new ToolException("Standard input is closed. Name a file, or redirect standard input, also from /dev/null.");

@@ -1,4 +1,3 @@
-using System.CommandLine;
 using System.CommandLine.Parsing;
 using System.Globalization;
 using MappedFileQueues.Settings;
@@ -19,136 +18,119 @@ internal static class ToolOptions
     public static Option<bool> Flag(string name, string description) =>
         new(name) { Description = description, Arity = ArgumentArity.Zero };
 
-    /// <summary>A whole number within limits.</summary>
-    public static Option<long?> Number(string name, string description, long min, long max, string unit = "N") =>
-        new(name)
-        {
-            Description = description,
-            HelpName = unit,
-            CustomParser = result => Parse(result, $"a whole number from {min} to {max}", (string text, out long? value) =>
-            {
-                bool isNumber = long.TryParse(text, CultureInfo.InvariantCulture, out long number);
-                value = number;
-                return isNumber && number >= min && number <= max;
-            }),
-        };
-
-    /// <summary>A length in bytes within limits, also written as 64MiB or 64M.</summary>
-    public static Option<long?> Size(string name, string description, long min, long max) =>
-        new(name)
-        {
-            Description = description,
-            HelpName = "BYTES",
-            CustomParser = result => Parse(result, $"a length from {min} to {max} bytes, such as {Quantities.LengthForms}",
-                (string text, out long? value) =>
-                {
-                    bool isInRange = Quantities.TryParseLength(text, out long length) && length >= min && length <= max;
-                    value = isInRange ? length : null;
-                    return isInRange;
-                }),
-        };
-
-    /// <summary>A time with its unit, or `infinite`.</summary>
-    public static Option<TimeSpan?> Duration(string name, string description) =>
-        new(name)
-        {
-            Description = description,
-            HelpName = "TIME",
-            CustomParser = result => Parse<TimeSpan?>(result, $"{TimeForm}, or {Quantities.Infinite}", TryParseTime),
-        };
-
-    /// <summary>A limit of time: more than zero, or `infinite`.</summary>
-    public static Option<TimeSpan?> Limit(string name, string description) =>
-        new(name)
-        {
-            Description = description,
-            HelpName = "TIME",
-            CustomParser = result => Parse(result, $"{TimeForm}, more than 0, or {Quantities.Infinite}",
-                (string text, out TimeSpan? value) => TryParseTime(text, out value) && value != TimeSpan.Zero),
-        };
-
-    /// <summary>A time that the command itself waits: it has an end, within what one wait of the system takes.</summary>
-    public static Option<TimeSpan?> Wait(string name, string description) =>
-        new(name)
-        {
-            Description = description,
-            HelpName = "TIME",
-            CustomParser = result => Parse(result, $"{TimeForm}, at most 24h",
-                (string text, out TimeSpan? value) =>
-                    TryParseTime(text, out value) && value >= TimeSpan.Zero && value <= s_waitMax),
-        };
-
-    /// <summary>One of several words; the first is the default.</summary>
-    public static Option<string> OneOf(string name, string description, params string[] words)
-    {
-        Option<string> option = new(name)
-        {
-            Description = description,
-            HelpName = string.Join('|', words),
-            DefaultValueFactory = _ => words[0],
-            CustomParser = result => Parse(result, $"one of {string.Join(", ", words)}", (string text, out string? value) =>
-            {
-                value = text;
-                return words.Contains(text, StringComparer.Ordinal);
-            }),
-        };
-        option.CompletionSources.Add(words);
-        return option;
-    }
-
-    /// <summary>The path of a file or directory, which need not exist.</summary>
-    public static Option<string?> Path(string name, string description, string helpName) =>
+    /// <summary>An option with a form of its own, which an error tells; a text that is no value parses as null.</summary>
+    public static Option<T> Value<T>(
+        string name, string description, string helpName, string expected, Func<string, T?> parse) =>
         new(name)
         {
             Description = description,
             HelpName = helpName,
-            CustomParser = result => Parse<string>(result, "a path", TryParsePath),
+            CustomParser = result => Parse(result, expected, parse),
         };
+
+    /// <summary>The same, which may be repeated.</summary>
+    public static Option<string[]> Values(
+        string name, string description, string helpName, string expected, Func<string, string?> parse) =>
+        new(name)
+        {
+            Description = description,
+            HelpName = helpName,
+            CustomParser = result => ParseAll(result, expected, parse),
+        };
+
+    /// <summary>An argument with a form of its own.</summary>
+    public static Argument<string> ValueArgument(
+        string name, string description, string expected, Func<string, string?> parse) =>
+        new(name) { Description = description, CustomParser = result => Parse(result, expected, parse) };
+
+    /// <summary>A whole number within limits.</summary>
+    public static Option<long?> Number(string name, string description, long min, long max, string unit = "N") => Value(
+        name, description, unit, $"a whole number from {min} to {max}",
+        text => long.TryParse(text, out long number) && number >= min && number <= max ? (long?)number : null);
+
+    /// <summary>A length in bytes within limits, also written as 64MiB or 64M.</summary>
+    public static Option<long?> Size(string name, string description, long min, long max = long.MaxValue) => Value(
+        name, description, "BYTES", $"a length from {min} to {max} bytes, such as {Quantities.LengthForms}",
+        text => Quantities.TryParseLength(text, out long length) && length >= min && length <= max ? (long?)length : null);
+
+    /// <summary>The length of a new store's segments.</summary>
+    public static Option<long?> SegmentSize(string when = "") => Size(
+        "--segment-size",
+        $"The length of a segment file of a new store{when}, in whole pages; the longest message is 8 bytes shorter.",
+        1, StoreMeta.SegmentLengthMax);
+
+    /// <summary>A time with its unit, or `infinite`.</summary>
+    public static Option<TimeSpan?> Duration(string name, string description) =>
+        Value(name, description, "TIME", $"{TimeForm}, or {Quantities.Infinite}", ParseTime);
+
+    /// <summary>A limit of time: more than zero, or `infinite`.</summary>
+    public static Option<TimeSpan?> Limit(string name, string description) => Value(
+        name, description, "TIME", $"{TimeForm}, more than 0, or {Quantities.Infinite}",
+        text => ParseTime(text) is { } time && time != TimeSpan.Zero ? (TimeSpan?)time : null);
+
+    /// <summary>A time that the command itself waits: it has an end, within what one wait of the system takes.</summary>
+    public static Option<TimeSpan?> Wait(string name, string description) => Value(
+        name, description, "TIME", $"{TimeForm}, at most 24h",
+        text => ParseTime(text) is { } time && time >= TimeSpan.Zero && time <= s_waitMax ? (TimeSpan?)time : null);
+
+    /// <summary>One of several words; the first is the default.</summary>
+    public static Option<string> OneOf(string name, string description, params string[] words)
+    {
+        Option<string> option = Value(
+            name, description, string.Join('|', words), $"one of {string.Join(", ", words)}",
+            text => words.Contains(text) ? text : null);
+        option.DefaultValueFactory = _ => words[0];
+        option.CompletionSources.Add(words);
+        return option;
+    }
+
+    /// <summary>A place in the log: an offset, or one of two words.</summary>
+    public static Option<QueueStart?> Place(string name, string description, string earliest, string latest) => Value(
+        name, description, $"{earliest}|{latest}|OFFSET", $"an offset, {earliest} or {latest}",
+        text => text == earliest ? QueueStart.Earliest
+            : text == latest ? QueueStart.Latest
+            : ParseOffset(text) is { } offset ? (QueueStart?)QueueStart.FromOffset(offset) : null);
+
+    /// <summary>The offset that a text says; null for another text.</summary>
+    public static long? ParseOffset(string text) =>
+        long.TryParse(text, NumberStyles.None, CultureInfo.InvariantCulture, out long offset) ? offset : null;
+
+    /// <summary>The path of a file or directory, which need not exist.</summary>
+    public static Option<string?> Path(string name, string description, string helpName) =>
+        Value(name, description, helpName, "a path", ParsePath)!;
 
     /// <summary>The path of the file or directory that the command works on.</summary>
     public static Argument<string> PathArgument(string name, string description) =>
-        new(name)
-        {
-            Description = description,
-            CustomParser = result => Parse<string>(result, "a path", TryParsePath),
-        };
+        ValueArgument(name, description, "a path", ParsePath);
+
+    /// <summary>A store that the command never makes.</summary>
+    public static Argument<string> Store(string description = "The store's directory; it is never created.") =>
+        PathArgument("STORE", description);
 
     /// <summary>The paths of one or more files or directories.</summary>
-    public static Argument<string[]> PathArguments(string name, string description) =>
-        new(name)
-        {
-            Description = description,
-            Arity = ArgumentArity.OneOrMore,
-            CustomParser = result =>
-            {
-                if (result.Tokens.Any(token => !TryParsePath(token.Value, out _)))
-                    result.AddError($"{result.Argument.Name} is a path, not ''.");
-                return [.. result.Tokens.Select(token => token.Value)];
-            },
-        };
-
-    private delegate bool TryParse<T>(string text, out T? value);
-
-    private static T? Parse<T>(ArgumentResult result, string expected, TryParse<T> tryParse)
+    public static Argument<string[]> PathArguments(string name, string description) => new(name)
     {
-        string text = result.Tokens.Count == 1 ? result.Tokens[0].Value : "";
-        if (tryParse(text, out T? value))
+        Description = description,
+        Arity = ArgumentArity.OneOrMore,
+        CustomParser = result => ParseAll(result, "a path", ParsePath),
+    };
+
+    private static T? Parse<T>(ArgumentResult result, string expected, Func<string, T?> parse) =>
+        Parse(result, result.Tokens is [{ Value: { } text }] ? text : "", expected, parse);
+
+    private static string[] ParseAll(ArgumentResult result, string expected, Func<string, string?> parse) =>
+        [.. result.Tokens.Select(token => Parse(result, token.Value, expected, parse) ?? "")];
+
+    private static T? Parse<T>(ArgumentResult result, string text, string expected, Func<string, T?> parse)
+    {
+        if (parse(text) is { } value)
             return value;
         string name = result.Parent is OptionResult option ? option.Option.Name : result.Argument.Name;
         result.AddError($"{name} is {expected}, not '{text}'.");
         return default;
     }
 
-    private static bool TryParsePath(string text, out string? value)
-    {
-        value = text;
-        return !string.IsNullOrWhiteSpace(text);
-    }
+    private static string? ParsePath(string text) => string.IsNullOrWhiteSpace(text) ? null : text;
 
-    private static bool TryParseTime(string text, out TimeSpan? value)
-    {
-        bool isTime = Quantities.TryParseTime(text, out TimeSpan time);
-        value = isTime ? time : null;
-        return isTime;
-    }
+    private static TimeSpan? ParseTime(string text) => Quantities.TryParseTime(text, out TimeSpan time) ? time : null;
 }

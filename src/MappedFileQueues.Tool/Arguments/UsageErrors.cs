@@ -1,8 +1,5 @@
-using System.CommandLine;
 using System.CommandLine.Invocation;
 using System.CommandLine.Parsing;
-using MappedFileQueues.Tool.Check;
-using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Arguments;
 
@@ -18,16 +15,16 @@ internal static class UsageErrors
     {
         if (mistyped.Count == 0)
             SuggestCorrections(parsed);
-        IEnumerable<string> errors = mistyped.Count == 0 ? parsed.Errors.Select(Word) : mistyped;
-        foreach (string error in errors.Distinct())
+        foreach (string error in (mistyped.Count == 0 ? parsed.Errors.Select(Word) : mistyped).Distinct())
             ErrorLine.Write(error, ExitCodes.Usage);
+        IEnumerable<string> names = NamesOf(parsed.CommandResult).Reverse();
         // A monitoring system takes 2 for "critical".
-        int exitCode = IsCheck(parsed) ? (int)CheckStatus.Unknown : ExitCodes.Usage;
-        return ErrorLine.Write($"`{NameOf(parsed.CommandResult)} --help` shows the usage.", exitCode);
+        return ErrorLine.Write(
+            $"`{string.Join(' ', ["mfq", .. names])} --help` shows the usage.",
+            IsCheck(parsed) ? (int)CheckStatus.Unknown : ExitCodes.Usage);
     }
 
-    /// <summary>The exit code of a command that failed; null for what is no command.</summary>
-    /// <remarks>A monitoring system takes 1 for "warning".</remarks>
+    /// <summary>The exit code of a command that failed: a monitoring system takes 1 for "warning".</summary>
     public static int FailureOf(ParseResult? parsed) =>
         parsed is not null && IsCheck(parsed) ? (int)CheckStatus.Unknown : ExitCodes.Failure;
 
@@ -41,11 +38,9 @@ internal static class UsageErrors
         action.ShowHelp = false;
         using StringWriter suggestions = new();
         parsed.Invoke(new InvocationConfiguration { Output = suggestions, Error = TextWriter.Null });
-        foreach (string suggestion in suggestions.ToString().Split("\n\n", StringSplitOptions.TrimEntries))
-        {
-            if (suggestion.Length > 0)
-                ErrorLine.Write(suggestion, ExitCodes.Usage);
-        }
+        foreach (string suggestion in suggestions.ToString()
+            .Split("\n\n", StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries))
+            ErrorLine.Write(suggestion, ExitCodes.Usage);
     }
 
     /// <summary>The library's message, unless it names a .NET type, which means nothing to a user of the command line.</summary>
@@ -60,22 +55,13 @@ internal static class UsageErrors
         };
         if (!error.Message.Contains($"{type}", StringComparison.Ordinal))
             return error.Message;
-        type = Nullable.GetUnderlyingType(type) ?? type;
-        string expected = type == typeof(bool) ? "true or false"
-            : type == typeof(double) || type == typeof(decimal) ? "a number"
-            : "a whole number within its limits";
+        string expected = type == typeof(bool) ? "true or false" : "a whole number within its limits";
         return $"{name} is {expected}, not '{string.Join(' ', error.SymbolResult!.Tokens.Select(token => token.Value))}'.";
     }
 
-    private static string NameOf(SymbolResult? result)
+    private static IEnumerable<string> NamesOf(SymbolResult? result)
     {
-        string name = "";
-        for (; result is not null; result = result.Parent)
-        {
-            if (result is CommandResult command)
-                name = command.Parent is null ? $"mfq{name}" : $" {command.Command.Name}{name}";
-        }
-
-        return name;
+        for (; result is CommandResult { Parent: not null } command; result = result.Parent)
+            yield return command.Command.Name;
     }
 }

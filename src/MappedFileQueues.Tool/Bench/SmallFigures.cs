@@ -1,3 +1,5 @@
+using System.Diagnostics;
+using System.IO.MemoryMappedFiles;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using Microsoft.Win32.SafeHandles;
@@ -17,147 +19,145 @@ internal sealed unsafe partial class SmallFigures(string folder, CancellationTok
     /// <summary>So few that each loop soon runs as optimised code.</summary>
     private const int ChunkLength = 1000;
 
+    /// <summary>A header and a message.</summary>
+    private const int FrameLength = sizeof(long) + 64;
+
     private static readonly bool s_isAlone = Environment.ProcessorCount < 2;
 
     private int _number;
+    private long _word;
 
-    public IReadOnlyList<Func<Samples>> All =>
+    public IEnumerable<FigureResult> Measure() =>
     [
-        () => Measure("append", "ns", () => CopyAndSum().Append, () => AppendAndRead().Append),
-        () => Measure("read", "ns", () => CopyAndSum().Read, () => AppendAndRead().Read),
-        () => Measure("round_trip", "us", RoundTripRaw, RoundTrip),
-        () => Measure("durable_1", "msg/s", FlushRaw, () => Durable(1)),
-        () => Measure($"durable_{CallerCount}", "msg/s", FlushRaw, () => Durable(CallerCount)),
+        Measure("append", "ns", () => CopyAndSum().Append, () => AppendAndRead().Append),
+        Measure("read", "ns", () => CopyAndSum().Read, () => AppendAndRead().Read),
+        Measure("round_trip", "us", RoundTripRaw, RoundTrip),
+        Measure("durable_1", "msg/s", FlushRaw, () => Durable(1)),
+        Measure($"durable_{CallerCount}", "msg/s", FlushRaw, () => Durable(CallerCount)),
     ];
 
-    private string NewPath => Path.Combine(folder, (_number++).ToString("D4", System.Globalization.CultureInfo.InvariantCulture));
+    private string NewPath() => Path.Combine(folder, $"{_number++:D4}");
 
-    /// <summary>The first turn compiles the code and does not count.</summary>
-    private Samples Measure(string name, string unit, Func<double> raw, Func<double> ours)
+    /// <summary>
+    /// Raw, queue, raw, queue …: a disturbance of the machine affects both sides. The first turn compiles and does not count.
+    /// </summary>
+    private FigureResult Measure(string name, string unit, Func<double> raw, Func<double> ours)
     {
-        Interleaved.Run(name, unit, 1, Checked(raw), Checked(ours));
-        return Interleaved.Run(name, unit, Repetitions, Checked(raw), Checked(ours));
+        List<(double Raw, double Ours)> turns = [];
+        for (int i = 0; i <= Repetitions; i++)
+        {
+            cancellationToken.ThrowIfCancellationRequested();
+            turns.Add((raw(), ours()));
+        }
+
+        return FigureResult.Of(new Samples(
+            name, unit, [.. turns.Skip(1).Select(turn => turn.Raw)], [.. turns.Skip(1).Select(turn => turn.Ours)]));
     }
 
-    private Func<double> Checked(Func<double> measure) => () =>
-    {
-        cancellationToken.ThrowIfCancellationRequested();
-        return measure();
-    };
-
+    /// <summary>The framework maps the raw loop's file: it must not depend on what it is compared with.</summary>
     private (double Append, double Read) CopyAndSum()
     {
-        using RawFile file = RawFile.Create(NewPath, RawFile.LengthFor(MessageCount), allocates: true);
-        long start = Clock.Now;
-        Copy(file.Start);
-        double append = Clock.NanosecondsEach(start, MessageCount);
-        start = Clock.Now;
-        ulong sum = Sum(file.Start);
-        double read = Clock.NanosecondsEach(start, MessageCount);
-        Sums.Check("raw", sum, Message64.ExpectedSum(MessageCount));
-        return (append, read);
-    }
-
-    private static void Copy(byte* place)
-    {
-        Message64 message = Message64.Create();
-        for (int from = 0; from < MessageCount; from += ChunkLength)
-            CopyChunk(place + (long)from * Message64.FrameLength, ref message, from);
-    }
-
-    [MethodImpl(MethodImplOptions.NoInlining)]
-    private static void CopyChunk(byte* place, ref Message64 message, int from)
-    {
-        for (int i = 0; i < ChunkLength; i++, place += Message64.FrameLength)
+        const long Length = (long)MessageCount * FrameLength;
+        string path = NewPath();
+        File.OpenHandle(path, FileMode.CreateNew, FileAccess.Write, preallocationSize: Length).Dispose();
+        using var file = MemoryMappedFile.CreateFromFile(path, FileMode.Open, null, Length);
+        // Only the handle: to dispose the accessor would flush the file to the disk.
+        using SafeMemoryMappedViewHandle view = file.CreateViewAccessor().SafeMemoryMappedViewHandle;
+        byte* place = null;
+        view.AcquirePointer(ref place);
+        try
         {
-            message.Number = (ulong)(from + i);
-            Unsafe.WriteUnaligned(place + sizeof(ulong), message);
-            Volatile.Write(ref *(ulong*)place, Message64.Length);
+            return Chunks(from => CopyChunk(place + (long)from * FrameLength, from),
+                from => SumChunk(place + (long)from * FrameLength));
         }
-    }
-
-    private static ulong Sum(byte* place)
-    {
-        ulong sum = 0;
-        for (int from = 0; from < MessageCount; from += ChunkLength)
-            sum += SumChunk(place + (long)from * Message64.FrameLength);
-        return sum;
-    }
-
-    [MethodImpl(MethodImplOptions.NoInlining)]
-    private static ulong SumChunk(byte* place)
-    {
-        ulong sum = 0;
-        for (int i = 0; i < ChunkLength; i++, place += Message64.FrameLength)
+        finally
         {
-            if (Volatile.Read(ref *(ulong*)place) != 0)
-                sum += Unsafe.ReadUnaligned<Message64>(place + sizeof(ulong)).Sum();
+            view.ReleasePointer();
         }
-
-        return sum;
     }
 
     private (double Append, double Read) AppendAndRead()
     {
-        using var queue = new MappedFileQueue<Message64>(new MappedFileQueueOptions { StorePath = NewPath });
-        MappedFileProducer<Message64> producer = queue.Producer;
-        long start = Clock.Now;
+        using var queue = new MappedFileQueue<Message64>(new MappedFileQueueOptions { StorePath = NewPath() });
+        return Chunks(from => Produce(queue.Producer, from, ChunkLength), _ => Consume(queue.Consumer));
+    }
+
+    /// <summary>Nanoseconds a message of both.</summary>
+    private static (double Append, double Read) Chunks(Action<int> append, Func<int, long> read)
+    {
+        long start = Stopwatch.GetTimestamp();
         for (int from = 0; from < MessageCount; from += ChunkLength)
-            Produce(producer, from, ChunkLength);
-        double append = Clock.NanosecondsEach(start, MessageCount);
-        MappedFileConsumer<Message64> consumer = queue.Consumer;
-        ulong sum = 0;
-        start = Clock.Now;
+            append(from);
+        double appended = Stopwatch.GetElapsedTime(start).TotalNanoseconds / MessageCount;
+        long sum = 0;
+        start = Stopwatch.GetTimestamp();
         for (int from = 0; from < MessageCount; from += ChunkLength)
-            sum += Consume(consumer, ChunkLength);
-        double read = Clock.NanosecondsEach(start, MessageCount);
-        Sums.Check("append and read", sum, Message64.ExpectedSum(MessageCount));
-        return (append, read);
+            sum += read(from);
+        double wasRead = Stopwatch.GetElapsedTime(start).TotalNanoseconds / MessageCount;
+        const long Expected = (long)MessageCount * (MessageCount - 1) / 2;
+        return sum == Expected ? (appended, wasRead) : throw new ToolException(
+            $"The messages read differ from those written: sum={sum}, expected={Expected}.");
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static void CopyChunk(byte* place, int from)
+    {
+        Message64 message = default;
+        for (int i = 0; i < ChunkLength; i++, place += FrameLength)
+        {
+            message.Number = from + i;
+            Unsafe.WriteUnaligned(place + sizeof(long), message);
+            Volatile.Write(ref *(long*)place, sizeof(Message64));
+        }
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static long SumChunk(byte* place)
+    {
+        long sum = 0;
+        for (int i = 0; i < ChunkLength; i++, place += FrameLength)
+            sum += Volatile.Read(ref *(long*)place) == 0 ? 0 : Unsafe.ReadUnaligned<Message64>(place + sizeof(long)).Sum;
+        return sum;
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     private static void Produce(MappedFileProducer<Message64> producer, int from, int count)
     {
-        Message64 message = Message64.Create();
+        Message64 message = default;
         for (int i = 0; i < count; i++)
         {
-            message.Number = (ulong)(from + i);
+            message.Number = from + i;
             producer.Produce(ref message);
         }
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
-    private static ulong Consume(MappedFileConsumer<Message64> consumer, int count)
+    private static long Consume(MappedFileConsumer<Message64> consumer)
     {
-        ulong sum = 0;
-        for (int i = 0; i < count; i++)
+        long sum = 0;
+        for (int i = 0; i < ChunkLength; i++)
         {
             consumer.Consume(out Message64 message);
-            sum += message.Sum();
+            sum += message.Sum;
             consumer.Commit();
         }
 
         return sum;
     }
 
-    /// <summary>Two threads answer each other through a word of a mapped file.</summary>
-    private double RoundTripRaw()
-    {
-        using RawFile file = RawFile.Create(NewPath, RawFile.LengthFor(1), allocates: true).TouchForWriting();
-        byte* start = file.Start;
-        return Trip(
-            number => Volatile.Write(ref *(long*)start, number * 2),
-            number => Follow(start, number * 2 + 1),
-            number =>
-            {
-                Follow(start, number * 2);
-                Volatile.Write(ref *(long*)start, number * 2 + 1);
-            });
-    }
+    /// <summary>Two threads answer each other through a word.</summary>
+    private double RoundTripRaw() => Trip(
+        number => Volatile.Write(ref _word, number * 2),
+        number => Follow(number * 2 + 1),
+        number =>
+        {
+            Follow(number * 2);
+            Volatile.Write(ref _word, number * 2 + 1);
+        });
 
-    private static void Follow(byte* word, long value)
+    private void Follow(long value)
     {
-        while (Volatile.Read(ref *(long*)word) != value)
+        while (Volatile.Read(ref _word) != value)
         {
             if (s_isAlone)
                 Thread.Yield();
@@ -166,10 +166,10 @@ internal sealed unsafe partial class SmallFigures(string folder, CancellationTok
 
     private double RoundTrip()
     {
-        var options = new MappedFileQueueOptions { StorePath = NewPath, ConsumerSpinWaitDuration = Timeout.InfiniteTimeSpan };
-        using var there = new MappedFileQueue<long>(options);
-        options.StorePath = NewPath;
-        using var back = new MappedFileQueue<long>(options);
+        MappedFileQueueOptions Options() =>
+            new() { StorePath = NewPath(), ConsumerSpinWaitDuration = Timeout.InfiniteTimeSpan };
+        using var there = new MappedFileQueue<long>(Options());
+        using var back = new MappedFileQueue<long>(Options());
         return Trip(
             number => there.Producer.Produce(ref number),
             number => Expect(back.Consumer, number),
@@ -196,28 +196,27 @@ internal sealed unsafe partial class SmallFigures(string folder, CancellationTok
                 answer(i);
         });
         other.Start();
-        long[] took = new long[TripCount];
+        double[] took = new double[TripCount];
         for (long i = 1; i <= TripCount; i++)
         {
-            long start = Clock.Now;
+            long start = Stopwatch.GetTimestamp();
             ask(i);
             hear(i);
-            took[i - 1] = Clock.Now - start;
+            took[i - 1] = Stopwatch.GetElapsedTime(start).TotalMicroseconds;
         }
 
         other.Join();
-        Array.Sort(took);
-        return Clock.Nanoseconds(took[TripCount / 2]) / 1000;
+        return FigureResult.Median(took);
     }
 
     /// <summary>Rewrites and flushes one block, again and again.</summary>
     private double FlushRaw()
     {
         byte[] block = new byte[4096];
-        using SafeFileHandle file = File.OpenHandle(NewPath, FileMode.CreateNew, FileAccess.ReadWrite);
+        using SafeFileHandle file = File.OpenHandle(NewPath(), FileMode.CreateNew, FileAccess.ReadWrite);
         RandomAccess.Write(file, block, 0);
         RandomAccess.FlushToDisk(file);
-        long start = Clock.Now;
+        long start = Stopwatch.GetTimestamp();
         for (int i = 0; i < FlushCount; i++)
         {
             RandomAccess.Write(file, block, 0);
@@ -227,7 +226,7 @@ internal sealed unsafe partial class SmallFigures(string folder, CancellationTok
                 throw new ToolException($"A flush of the raw loop failed: errno={Marshal.GetLastPInvokeError()}.");
         }
 
-        return FlushCount * 1e9 / Clock.Nanoseconds(Clock.Now - start);
+        return FlushCount / Stopwatch.GetElapsedTime(start).TotalSeconds;
     }
 
     [LibraryImport("libc", EntryPoint = "fdatasync", SetLastError = true)]
@@ -235,20 +234,24 @@ internal sealed unsafe partial class SmallFigures(string folder, CancellationTok
 
     private double Durable(int callers)
     {
-        var options = new MappedFileQueueOptions { StorePath = NewPath, Durability = DurabilityLevel.Group };
+        var options = new MappedFileQueueOptions { StorePath = NewPath(), Durability = DurabilityLevel.Group };
         using var queue = new MappedFileQueue<Message64>(options);
         int each = callers == 1 ? FlushCount : FlushCount / 10;
         MappedFileProducer<Message64> producer = queue.Producer;
         Produce(producer, 0, 1);
         Thread[] threads = [.. Enumerable.Range(0, callers).Select(_ => new Thread(() => Produce(producer, 0, each)))];
-        long start = Clock.Now;
+        long start = Stopwatch.GetTimestamp();
         foreach (Thread thread in threads)
             thread.Start();
         foreach (Thread thread in threads)
             thread.Join();
-        double rate = (double)callers * each * 1e9 / Clock.Nanoseconds(Clock.Now - start);
-        if (queue.ConfirmedOffset != producer.Offset)
-            throw new ToolException($"Messages that were acknowledged are not confirmed: path={options.StorePath}.");
-        return rate;
+        double rate = callers * each / Stopwatch.GetElapsedTime(start).TotalSeconds;
+        return queue.ConfirmedOffset == producer.Offset ? rate : throw new ToolException(
+            $"Messages that were acknowledged are not confirmed: path={options.StorePath}.");
+    }
+
+    private record struct Message64(long Number, long B, long C, long D, long E, long F, long G, long H)
+    {
+        public readonly long Sum => Number + B + C + D + E + F + G + H;
     }
 }

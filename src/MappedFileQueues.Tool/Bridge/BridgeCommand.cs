@@ -1,9 +1,5 @@
-using System.CommandLine;
-using MappedFileQueues.Format;
 using MappedFileQueues.RabbitMQ;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Consumers;
-using MappedFileQueues.Tool.Output;
+using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.Tool.Bridge;
 
@@ -13,22 +9,17 @@ internal static class BridgeCommand
     private const string UserVariable = "MFQ_BROKER_USER";
     private const string PasswordVariable = "MFQ_BROKER_PASSWORD";
 
-    public static Command Create()
+    public static Command Create() => new(
+        "bridge",
+        "Move messages between a store and a RabbitMQ stream, each once and in order. An address without an account takes it "
+            + $"from {UserVariable} and {PasswordVariable} in the environment.")
     {
-        Command command = new(
-            "bridge",
-            "Move messages between a store and a RabbitMQ stream, each once and in order. An address without an account takes it "
-                + $"from {UserVariable} and {PasswordVariable} in the environment.");
-        command.Add(CreateForward());
-        command.Add(CreateFetch());
-        return command;
-    }
+        CreateForward(), CreateFetch(),
+    };
 
     private static Command CreateForward()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it may be in use.");
-        Argument<string> brokers = BrokersArgument();
-        Option<string> stream = StreamOption();
+        Ends ends = new("The store's directory; it may be in use.");
         Option<bool> once = ToolOptions.Flag("--once", "Forward what is there now, and end once the broker has confirmed it.");
         Option<string?> consumer = ConsumerName.Option(
             "--consumer", $"The store's consumer whose cursor follows the confirms; default bridge. {ConsumerName.Help}.");
@@ -41,18 +32,15 @@ internal static class BridgeCommand
         Option<string?> deadLetters = ToolOptions.Path(
             "--dead-letters", "A store for messages that the broker refuses; without it the command ends at one.", "STORE");
         Option<long?> maxLength = ToolOptions.Size(
-            "--stream-max-bytes", "How many bytes a stream that is made here keeps; default all.", 1, long.MaxValue);
+            "--stream-max-bytes", "How many bytes a stream that is made here keeps; default all.", 1);
         Option<TimeSpan?> maxAge = ToolOptions.Limit(
             "--stream-max-age", "How long a stream that is made here keeps messages; default for ever.");
-        Option<bool> goOn = ChangeOption();
-        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
-        Command command = new(
+        return new Command(
             "forward", "Forward a store into a stream: `mfq bridge forward orders amqps://shop@broker --stream orders`.")
         {
-            store, brokers, stream, once, consumer, unpacked, notDurable, lockKind, deadLetters, maxLength, maxAge, goOn,
-            allowFileSystem,
-        };
-        command.SetAction(parsed => Run(parsed, token =>
+            ends.Store, ends.Brokers, ends.Stream, once, consumer, unpacked, notDurable, lockKind, deadLetters, maxLength, maxAge,
+            ends.GoOn, ends.AllowFileSystem,
+        }.Does(parsed => Run(parsed, token =>
         {
             StreamForwarderOptions options = new()
             {
@@ -64,82 +52,29 @@ internal static class BridgeCommand
                 StreamMaxLength = parsed.GetValue(maxLength),
                 StreamMaxAge = parsed.GetValue(maxAge) is { } age && age > TimeSpan.Zero ? age : null,
             };
-            Fill(options, parsed.GetRequiredValue(store), parsed.GetRequiredValue(brokers), parsed.GetRequiredValue(stream),
-                parsed.GetValue(goOn), parsed.GetValue(allowFileSystem));
+            ends.Fill(options, parsed);
             StreamForwarder forwarder = new(options, new ErrorLogger<StreamForwarder>());
             Task work = parsed.GetValue(once) ? forwarder.RunOnceAsync(token) : forwarder.RunAsync(token);
             return (work, forwarder.GetStatus);
         }));
-        return command;
     }
 
     private static Command CreateFetch()
     {
-        Argument<string> brokers = BrokersArgument();
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is made if it is missing.");
-        Option<string> stream = StreamOption();
-        Option<long?> segmentSize = ToolOptions.Size(
-            "--segment-size",
-            "The length of a segment file of a new store; the longest message is 8 bytes shorter. Default 128 MiB.",
-            1,
-            StoreMeta.SegmentLengthMax);
-        Option<bool> goOn = ChangeOption();
-        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
-        Command command = new(
+        Ends ends = new("The store's directory; it is made if it is missing.");
+        Option<long?> segmentSize = ToolOptions.SegmentSize();
+        return new Command(
             "fetch", "Fetch a stream into a store: `mfq bridge fetch amqps://shop@broker --stream orders orders-copy`.")
         {
-            brokers, stream, store, segmentSize, goOn, allowFileSystem,
-        };
-        command.SetAction(parsed => Run(parsed, token =>
+            ends.Brokers, ends.Stream, ends.Store, segmentSize, ends.GoOn, ends.AllowFileSystem,
+        }.Does(parsed => Run(parsed, token =>
         {
             StreamFetcherOptions options = new();
             options.SegmentSize = parsed.GetValue(segmentSize) ?? options.SegmentSize;
-            Fill(options, parsed.GetRequiredValue(store), parsed.GetRequiredValue(brokers), parsed.GetRequiredValue(stream),
-                parsed.GetValue(goOn), parsed.GetValue(allowFileSystem));
+            ends.Fill(options, parsed);
             StreamFetcher fetcher = new(options, new ErrorLogger<StreamFetcher>());
             return (fetcher.RunAsync(token), fetcher.GetStatus);
         }));
-        return command;
-    }
-
-    private static Argument<string> BrokersArgument()
-    {
-        Argument<string> brokers = new("BROKER")
-        {
-            Description = "The broker, such as amqps://user@host/vhost; the nodes of a cluster with commas between.",
-        };
-        brokers.Validators.Add(result =>
-        {
-            if (result.Tokens is [{ Value: { } text }] && text.All(one => one == ',' || char.IsWhiteSpace(one)))
-                result.AddError("BROKER is an address such as amqps://user@host/vhost.");
-        });
-        return brokers;
-    }
-
-    private static Option<string> StreamOption()
-    {
-        Option<string> stream = new("--stream") { Description = "The stream's name.", HelpName = "NAME", Required = true };
-        stream.Validators.Add(result =>
-        {
-            if (result.Tokens is [{ Value: { } text }] && string.IsNullOrWhiteSpace(text))
-                result.AddError("--stream is the name of a stream.");
-        });
-        return stream;
-    }
-
-    private static Option<bool> ChangeOption() => ToolOptions.Flag(
-        "--go-on", "Go on when it is not certain that the source is what it was; the log says what is ambiguous.");
-
-    private static void Fill(
-        BridgeOptions options, string store, string brokers, string stream, bool goesOn, bool allowsFileSystem)
-    {
-        options.StorePath = store;
-        options.Brokers = brokers;
-        options.UserName = Environment.GetEnvironmentVariable(UserVariable);
-        options.Password = Environment.GetEnvironmentVariable(PasswordVariable);
-        options.Stream = stream;
-        options.OnSourceChange = goesOn ? SourceChangePolicy.Continue : SourceChangePolicy.Stop;
-        options.DangerouslyAllowFileSystem = allowsFileSystem;
     }
 
     private static int Run(ParseResult parsed, Func<CancellationToken, (Task Work, Func<BridgeStatus> GetStatus)> start)
@@ -165,18 +100,66 @@ internal static class BridgeCommand
         }
 
         BridgeStatus end = status();
-        if (OutputOption.IsJson(parsed))
+        string? lastError = end.LastError is { } text ? OperatorWords.Of(text) : null;
+        return Result.Write(
+            parsed, new BridgeResult(end.Messages, end.Bytes, end.Attempts, lastError), ToolJson.Default.BridgeResult,
+            $"{Report.Count(end.Messages, "message")}, {Report.Bytes(end.Bytes)}.", exitCode);
+    }
+
+    /// <summary>What both directions take: the store and the stream.</summary>
+    private sealed class Ends
+    {
+        public Ends(string storeHelp)
         {
-            OutputOption.WriteJson(
-                new BridgeResult(
-                    end.Messages, end.Bytes, end.Attempts, end.LastError is { } error ? OperatorWords.Of(error) : null),
-                BridgeJsonContext.Default.BridgeResult);
-        }
-        else
-        {
-            OutputLine.Write($"{Report.Count(end.Messages, "message")}, {Report.Bytes(end.Bytes)}.");
+            Store = ToolOptions.Store(storeHelp);
+            Brokers.Validators.Add(result =>
+            {
+                if (result.Tokens is [{ Value: { } text }] && text.All(one => one == ',' || char.IsWhiteSpace(one)))
+                    result.AddError("BROKER is an address such as amqps://user@host/vhost.");
+            });
+            Stream.Required = true;
         }
 
-        return exitCode;
+        public Argument<string> Store { get; }
+        public Argument<string> Brokers { get; } = new("BROKER")
+        {
+            Description = "The broker, such as amqps://user@host/vhost; the nodes of a cluster with commas between.",
+        };
+        public Option<string> Stream { get; } = ToolOptions.Value(
+            "--stream", "The stream's name.", "NAME", "the name of a stream",
+            text => string.IsNullOrWhiteSpace(text) ? null : text);
+        public Option<bool> GoOn { get; } = ToolOptions.Flag(
+            "--go-on", "Go on when it is not certain that the source is what it was; the log says what is ambiguous.");
+        public Option<bool> AllowFileSystem { get; } = StoreOptions.AllowFileSystem();
+
+        public void Fill(BridgeOptions options, ParseResult parsed)
+        {
+            options.StorePath = parsed.GetRequiredValue(Store);
+            options.Brokers = parsed.GetRequiredValue(Brokers);
+            options.UserName = Environment.GetEnvironmentVariable(UserVariable);
+            options.Password = Environment.GetEnvironmentVariable(PasswordVariable);
+            options.Stream = parsed.GetRequiredValue(Stream);
+            options.OnSourceChange = parsed.GetValue(GoOn) ? SourceChangePolicy.Continue : SourceChangePolicy.Stop;
+            options.DangerouslyAllowFileSystem = parsed.GetValue(AllowFileSystem);
+        }
+    }
+}
+
+/// <summary>What `mfq bridge forward` and `fetch` have moved.</summary>
+internal sealed record BridgeResult(long Messages, long Bytes, long Attempts, string? LastError);
+
+/// <summary>Writes what a bridge logs to standard error, a line each; its last error is the command's own to tell.</summary>
+internal sealed class ErrorLogger<T> : ILogger<T>
+{
+    public IDisposable? BeginScope<TState>(TState state)
+        where TState : notnull => null;
+
+    public bool IsEnabled(LogLevel logLevel) => logLevel is >= LogLevel.Information and < LogLevel.Error;
+
+    public void Log<TState>(
+        LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter)
+    {
+        if (IsEnabled(logLevel))
+            ErrorLine.Write(formatter(state, exception), ExitCodes.Success);
     }
 }

@@ -1,8 +1,3 @@
-using System.CommandLine;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Consumers;
-using MappedFileQueues.Tool.Output;
-
 namespace MappedFileQueues.Tool.Check;
 
 /// <summary>`mfq check`: one line and an exit code for a monitoring system.</summary>
@@ -21,21 +16,21 @@ internal static class CheckCommand
             "--consumer",
             "A consumer that must exist; only these count. Without it, all that there are. May be repeated; "
                 + $"{ConsumerName.Help}.");
-        Option<long?> maxLag = ToolOptions.Size("--max-lag", "More bytes unread are critical.", 0, long.MaxValue);
-        Option<long?> warnLag = ToolOptions.Size("--warn-lag", "More bytes unread are a warning.", 0, long.MaxValue);
+        Option<long?> maxLag = ToolOptions.Size("--max-lag", "More bytes unread are critical.", 0);
+        Option<long?> warnLag = ToolOptions.Size("--warn-lag", "More bytes unread are a warning.", 0);
         Option<TimeSpan?> maxAge = ToolOptions.Duration(
             "--max-age",
             "A message that has waited longer for a consumer is critical. Each checkpoint notes the time, so the alarm is late "
                 + "by a tenth of the age and two seconds at most; without flushes, by as much as a segment takes to fill.");
         Option<TimeSpan?> warnAge = ToolOptions.Duration("--warn-age", "As --max-age, as a warning.");
         Option<long?> maxUnflushed = ToolOptions.Size(
-            "--max-unflushed", "More appended bytes that are not on disk are critical.", 0, long.MaxValue);
-        Option<long?> minFree = ToolOptions.Size("--min-free", "Less free room on the disk is critical.", 1, long.MaxValue);
+            "--max-unflushed", "More appended bytes that are not on disk are critical.", 0);
+        Option<long?> minFree = ToolOptions.Size("--min-free", "Less free room on the disk is critical.", 1);
         Option<long?> maxLetters = ToolOptions.Number(
             "--max-letters", "STORE holds dead letters: more that nobody has settled are critical.", 0, long.MaxValue);
         Option<TimeSpan?> maxClaim = ToolOptions.Wait(
             "--max-claim", "A claim that stands in the readers' way for longer is critical; default 1s.");
-        Command command = new(
+        return new Command(
             Name,
             "One line and an exit code for monitoring: `mfq check orders --max-lag 64MiB --max-age 5m`. Of several stores the "
                 + "first line tells all, a line for each follows, and the worst decides. It only reads, and works while the "
@@ -43,31 +38,19 @@ internal static class CheckCommand
                 + "critical. Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also wrong usage).")
         {
             stores, consumer, maxLag, warnLag, maxAge, warnAge, maxUnflushed, minFree, maxLetters, maxClaim,
-        };
-        command.SetAction(parsed =>
+        }.Does(parsed =>
         {
             CheckLimits limits = new(
-                parsed.GetValue(consumer) ?? [],
-                parsed.GetValue(warnLag),
-                parsed.GetValue(maxLag),
-                Finite(parsed.GetValue(warnAge)),
-                Finite(parsed.GetValue(maxAge)),
-                parsed.GetValue(maxUnflushed),
-                parsed.GetValue(minFree),
-                parsed.GetValue(maxLetters),
-                parsed.GetValue(maxClaim) ?? s_claimMaxDefault);
+                parsed.GetValue(consumer) ?? [], parsed.GetValue(warnLag), parsed.GetValue(maxLag),
+                Finite(parsed.GetValue(warnAge)), Finite(parsed.GetValue(maxAge)), parsed.GetValue(maxUnflushed),
+                parsed.GetValue(minFree), parsed.GetValue(maxLetters), parsed.GetValue(maxClaim) ?? s_claimMaxDefault);
             CheckResults results = new(
             [
                 .. parsed.GetRequiredValue(stores).SelectMany(path => CheckBelow(path, limits))
                     .DistinctBy(result => result.StorePath).OrderBy(result => result.Status.Rank()),
             ]);
-            if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson(results, CheckJsonContext.Default.CheckResults);
-            else
-                CheckText.Write(results);
-            return (int)results.Status;
+            return Result.Write(parsed, results, ToolJson.Lines.CheckResults, CheckText.Write, (int)results.Status);
         });
-        return command;
     }
 
     /// <summary>A store, or all below a folder: one that has none is no store, and what that means nobody knows.</summary>

@@ -1,7 +1,3 @@
-using System.Globalization;
-using MappedFileQueues.Tool.Consumers;
-using MappedFileQueues.Tool.Output;
-
 namespace MappedFileQueues.Tool.Check;
 
 /// <summary>
@@ -53,10 +49,8 @@ internal static class CheckText
         string line = prefix.ReplaceLineEndings(" ");
         string start = string.Concat(line.Select(letter => letter is '\'' or '=' or '|' ? '_' : letter));
         string Label(string what) => start.Contains(' ', StringComparison.Ordinal) ? $"'{start}{what}'" : $"{start}{what}";
-        return string.Create(
-            CultureInfo.InvariantCulture,
-            $"{Label("lag")}={result.Lag}B {Label("age")}={result.AgeSeconds:F0}s {Label("unflushed")}={result.Unflushed}B "
-                + $"{Label("free")}={result.FreeBytes}B")
+        return $"{Label("lag")}={result.Lag}B {Label("age")}={result.AgeSeconds:F0}s {Label("unflushed")}={result.Unflushed}B "
+            + $"{Label("free")}={result.FreeBytes}B"
             + (result.Letters is { } letters ? $" {Label("letters")}={letters}" : "");
     }
 

@@ -1,12 +1,5 @@
-using System.Globalization;
-using MappedFileQueues.Format;
-using MappedFileQueues.Inspection;
 using MappedFileQueues.Log.Frames;
-using MappedFileQueues.Log.StoreFiles;
-using MappedFileQueues.Platform;
-using MappedFileQueues.Tool.Consumers;
 using MappedFileQueues.Tool.DeadLetters;
-using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Check;
 
@@ -43,9 +36,9 @@ internal sealed class StoreCheck
             && _store.Directory.Identify(StoreNames.Control) is not null)
             Warn("the page that all programs share is not valid: the next one that opens the store alone makes it anew");
         if (_info.FlushFailingSince is { } since)
-            Critical(string.Create(CultureInfo.InvariantCulture, $"flushes fail since {since:u}: {_info.LastFlushError}"));
+            Critical($"flushes fail since {since:u}: {_info.LastFlushError}");
         if (_info.RetentionFailingSince is { } failing)
-            Warn(string.Create(CultureInfo.InvariantCulture, $"retention fails since {failing:u}: {_info.LastRetentionError}"));
+            Warn($"retention fails since {failing:u}: {_info.LastRetentionError}");
         foreach (StoredCursor cursor in CursorFile.ReadAll(_store.Directory))
         {
             if (cursor.Problem is { } problem)
@@ -78,12 +71,10 @@ internal sealed class StoreCheck
         List<MappedFileConsumerInfo> found = [];
         foreach (string name in _limits.Consumers)
         {
-            MappedFileConsumerInfo? consumer = _info.Consumers
-                .FirstOrDefault(candidate => candidate.Name.Equals(name, StringComparison.OrdinalIgnoreCase));
-            if (consumer is null)
-                Critical($"there is no consumer {ConsumerName.Show(name)}");
-            else
+            if (ConsumerName.Find(_info, name) is { } consumer)
                 found.Add(consumer);
+            else
+                Critical($"there is no consumer {ConsumerName.Show(name)}");
         }
 
         return [.. found];
@@ -91,32 +82,27 @@ internal sealed class StoreCheck
 
     private void CheckLag(MappedFileConsumerInfo? last)
     {
-        if (last is null)
-            return;
-        string text = $"consumer {ConsumerName.Show(last.Name)} is {Report.Bytes(last.Lag)} behind";
-        if (last.Lag > _limits.LagMax)
-            Critical($"{text}, at most {Report.Number(_limits.LagMax.Value)}");
-        else if (last.Lag > _limits.LagWarning)
-            Warn($"{text}, more than {Report.Number(_limits.LagWarning.Value)}");
+        Hold($"consumer {ConsumerName.Show(last?.Name ?? "")} is {Report.Bytes(last?.Lag ?? 0)} behind",
+            last?.Lag ?? -1, _limits.LagMax, _limits.LagWarning, Report.Number);
     }
 
     private TimeSpan CheckAge(IReadOnlyList<MappedFileConsumerInfo> consumers)
     {
-        TimeSpan oldest = TimeSpan.Zero;
-        string name = "";
-        foreach (MappedFileConsumerInfo consumer in consumers.Where(consumer => consumer.Lag > 0))
-        {
-            TimeSpan age = AgeAt(consumer.Offset);
-            if (age > oldest)
-                (oldest, name) = (age, consumer.Name);
-        }
-
-        string text = $"consumer {ConsumerName.Show(name)} has not read what was written {Show(oldest)} ago or earlier";
-        if (oldest > _limits.AgeMax)
-            Critical($"{text}, at most {Show(_limits.AgeMax.Value)}");
-        else if (oldest > _limits.AgeWarning)
-            Warn($"{text}, more than {Show(_limits.AgeWarning.Value)}");
+        (TimeSpan oldest, string name) = consumers.Where(consumer => consumer.Lag > 0)
+            .Select(consumer => (AgeAt(consumer.Offset), consumer.Name)).DefaultIfEmpty((TimeSpan.Zero, ""))
+            .MaxBy(one => one.Item1);
+        Hold($"consumer {ConsumerName.Show(name)} has not read what was written {Show(oldest)} ago or earlier",
+            oldest, _limits.AgeMax, _limits.AgeWarning, Show);
         return oldest;
+    }
+
+    private void Hold<T>(string text, T value, T? max, T? warning, Func<T, string> show)
+        where T : struct, IComparable<T>
+    {
+        if (max is { } most && value.CompareTo(most) > 0)
+            Critical($"{text}, at most {show(most)}");
+        else if (warning is { } much && value.CompareTo(much) > 0)
+            Warn($"{text}, more than {show(much)}");
     }
 
     /// <summary>
@@ -163,7 +149,7 @@ internal sealed class StoreCheck
         }
     }
 
-    private static string Show(TimeSpan time) => string.Create(CultureInfo.InvariantCulture, $"{time.TotalSeconds:F0} s");
+    private static string Show(TimeSpan time) => $"{time.TotalSeconds:F0} s";
 
     private void Warn(string text) => Add(CheckStatus.Warning, text);
 

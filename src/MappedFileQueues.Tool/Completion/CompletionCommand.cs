@@ -1,6 +1,3 @@
-using System.CommandLine;
-using MappedFileQueues.Tool.Output;
-
 namespace MappedFileQueues.Tool.Completion;
 
 /// <summary>
@@ -40,21 +37,14 @@ internal static class CompletionCommand
     {
         Argument<string> shell = new("SHELL") { Description = "bash, zsh or pwsh." };
         shell.AcceptOnlyFromAmong("bash", "zsh", "pwsh");
-        Command command = new(
+        return new Command(
             "completion", "Print what makes a shell complete this command: `source <(mfq completion bash)`.")
         {
             shell,
-        };
-        command.SetAction(parsed =>
+        }.Does(parsed =>
         {
-            OutputLine.Write(parsed.GetRequiredValue(shell) switch
-            {
-                "bash" => Bash,
-                "zsh" => Zsh,
-                _ => Pwsh,
-            });
+            OutputLine.Write(parsed.GetRequiredValue(shell) switch { "bash" => Bash, "zsh" => Zsh, _ => Pwsh });
             return ExitCodes.Success;
         });
-        return command;
     }
 }

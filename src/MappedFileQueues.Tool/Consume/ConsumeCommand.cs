@@ -1,8 +1,4 @@
-using System.CommandLine;
 using System.CommandLine.Parsing;
-using System.Globalization;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Consumers;
 
 namespace MappedFileQueues.Tool.Consume;
 
@@ -11,7 +7,7 @@ internal static class ConsumeCommand
 {
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is never created.");
+        Argument<string> store = ToolOptions.Store();
         Option<string?> consumer = ConsumerName.Option(
             "--consumer",
             $"Begin at the offset of this consumer; {ConsumerName.Help}. Without it: at the first message, as a reader that "
@@ -20,12 +16,11 @@ internal static class ConsumeCommand
             "--commit",
             "Commit, as that consumer, what has been written, also when a signal ends the command. Without it the consumer "
                 + "does not move.");
-        Option<string?> from = new("--from")
-        {
-            Description = "Begin at this offset, at the first message, or after the last one, instead of at the consumer's "
-                + "offset; with --commit the consumer moves there at once.",
-            HelpName = "OFFSET|start|end",
-        };
+        Option<QueueStart?> from = ToolOptions.Place(
+            "--from",
+            "Begin at this offset, at the first message, or after the last one, instead of at the consumer's offset; with "
+                + "--commit the consumer moves there at once.",
+            "start", "end");
         Option<long?> last = ToolOptions.Number(
             "--last", "Begin this many messages before the end, as --from does.", 0, long.MaxValue);
         Option<bool> skipDamage = ToolOptions.Flag(
@@ -35,16 +30,14 @@ internal static class ConsumeCommand
         Option<bool> follow = ToolOptions.Flag("--follow", "Wait for more messages at the end, until Ctrl-C.");
         Option<long?> count = ToolOptions.Number("--count", "End after this many messages.", 0, long.MaxValue);
         FormatOptions format = new();
-        Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
-        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
+        StoreOptions opening = new();
 
         Command command = new(
             "consume",
             "Write a store's messages to standard output: `mfq consume orders --consumer billing --commit`.")
         {
-            store, consumer, commit, from, last, skipDamage, follow, count, lockTimeout, allowFileSystem,
+            store, consumer, commit, from, last, skipDamage, follow, count, opening, format,
         };
-        format.AddTo(command);
         command.Validators.Add(result =>
         {
             if (result.GetResult(commit) is not null && result.GetResult(consumer) is null)
@@ -57,33 +50,20 @@ internal static class ConsumeCommand
                 result.AddError(
                     $"{place.Option.Name} and --consumer name two offsets to begin at; with --commit the consumer moves.");
             }
-
-            if (result.GetValue(from) is { } text && TryParseStart(text) is null)
-                result.AddError($"--from is an offset, start or end, not '{text}'.");
         });
-        command.SetAction(parsed =>
+        return command.Does(parsed =>
         {
-            ConsumePlan plan = new(
-                parsed.GetRequiredValue(store),
-                parsed.GetValue(consumer),
-                parsed.GetValue(commit),
-                parsed.GetValue(from) is { } text ? TryParseStart(text) : null,
-                parsed.GetValue(last),
-                parsed.GetValue(skipDamage),
-                parsed.GetValue(lockTimeout) ?? TimeSpan.Zero,
-                parsed.GetValue(allowFileSystem));
+            string path = parsed.GetRequiredValue(store);
+            ConsumePlan plan = new(path)
+            {
+                Consumer = parsed.GetValue(consumer),
+                Committing = parsed.GetValue(commit) ? opening.Of(parsed, path) : null,
+                From = parsed.GetValue(from),
+                LastCount = parsed.GetValue(last),
+                SkipsDamage = parsed.GetValue(skipDamage),
+            };
             return MessagePrinter.Run(
-                plan, parsed.GetValue(follow), parsed.GetValue(count) ?? long.MaxValue, format.Of(parsed, plan.StorePath));
+                plan, parsed.GetValue(follow), parsed.GetValue(count) ?? long.MaxValue, format.Of(parsed, path));
         });
-        return command;
     }
-
-    private static QueueStart? TryParseStart(string text) => text switch
-    {
-        "start" => QueueStart.Earliest,
-        "end" => QueueStart.Latest,
-        _ => long.TryParse(text, NumberStyles.None, CultureInfo.InvariantCulture, out long offset)
-            ? QueueStart.FromOffset(offset)
-            : null,
-    };
 }

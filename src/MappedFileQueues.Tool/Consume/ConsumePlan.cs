@@ -1,53 +1,40 @@
 namespace MappedFileQueues.Tool.Consume;
 
-/// <summary>What `mfq consume` reads, from where, and as which consumer.</summary>
-/// <param name="StorePath">The store's directory.</param>
-/// <param name="Consumer">The consumer whose offset counts; null for a reader's own.</param>
-/// <param name="IsCommitting">True if that consumer is moved.</param>
-/// <param name="From">Where to begin instead of at the consumer's offset, or at the first message.</param>
-/// <param name="LastCount">How many messages before the end to begin.</param>
-/// <param name="SkipsDamage">True to continue after damage.</param>
-/// <param name="LockTimeout">How long to wait for the consumer's name.</param>
-/// <param name="AllowsFileSystem">True to commit on a network or FUSE file system too.</param>
-internal sealed record ConsumePlan(
-    string StorePath,
-    string? Consumer,
-    bool IsCommitting,
-    QueueStart? From,
-    long? LastCount,
-    bool SkipsDamage,
-    TimeSpan LockTimeout,
-    bool AllowsFileSystem)
+/// <summary>What is read, from where, and as which consumer; by default a whole store, without a trace.</summary>
+internal sealed record ConsumePlan(string StorePath)
 {
-    /// <summary>What the source does where the log is damaged.</summary>
-    public CorruptionPolicy Corruption => SkipsDamage ? CorruptionPolicy.SkipMessage : CorruptionPolicy.Throw;
+    /// <summary>The consumer whose offset counts; null for a reader's own.</summary>
+    public string? Consumer { get; init; }
+
+    /// <summary>How the store is opened to move that consumer; null if nothing is committed.</summary>
+    public MappedFileQueueOptions? Committing { get; init; }
+
+    /// <summary>Where to begin instead of at the consumer's offset, or at the first message.</summary>
+    public QueueStart? From { get; init; }
+
+    /// <summary>How many messages before the end to begin.</summary>
+    public long? LastCount { get; init; }
+
+    /// <summary>True to continue after damage.</summary>
+    public bool SkipsDamage { get; init; }
 
     /// <summary>What a reader does whose messages were removed before it came to them.</summary>
     public OutOfRangePolicy OnOutOfRange { get; init; } = OutOfRangePolicy.Throw;
 
-    /// <summary>A whole store from an offset on, as a reader that leaves no trace.</summary>
-    /// <param name="storePath">The store's directory.</param>
-    /// <param name="from">The offset; null for the first message.</param>
-    /// <param name="skipsDamage">True to continue after damage.</param>
-    public static ConsumePlan WithoutTrace(string storePath, long? from, bool skipsDamage) => new(
-        storePath,
-        Consumer: null,
-        IsCommitting: false,
-        from is { } offset ? QueueStart.FromOffset(offset) : null,
-        LastCount: null,
-        skipsDamage,
-        LockTimeout: TimeSpan.Zero,
-        AllowsFileSystem: false);
-
-    /// <summary>Opens the store.</summary>
-    /// <param name="onSkipped">Called for damage that is stepped over.</param>
-    /// <param name="onGap">Called for messages that were removed.</param>
-    public MessageSource Open(Action<CorruptionSkippedEventArgs> onSkipped, Action<MessagesSkippedEventArgs> onGap)
+    /// <summary>Opens the store. What is stepped over or was removed is told on standard error.</summary>
+    public MessageSource Open()
     {
-        QueueStart? from = LastCount is { } count ? LastMessages.Find(StorePath, count, Corruption) : From;
-        if (Consumer is not null && IsCommitting)
-            return new ConsumerSource(this, Consumer, from, onSkipped);
-        from ??= Consumer is null ? QueueStart.Earliest : StoreLook.StartOf(StorePath, Consumer);
-        return new ReaderSource(this, from.Value, onSkipped, onGap);
+        CorruptionPolicy corruption = SkipsDamage ? CorruptionPolicy.SkipMessage : CorruptionPolicy.Throw;
+        QueueStart? from = LastCount is { } count ? LastMessages.Find(StorePath, count, corruption) : From;
+        if (Consumer is not null && Committing is not null)
+        {
+            Committing.Corruption = corruption;
+            return new MessageSource(Committing, Consumer, from);
+        }
+
+        // Where the consumer would begin now: at its stored offset or, if there is none, at the first message.
+        if (from is null && Consumer is not null && ConsumerName.Find(StoreInspector.Inspect(StorePath), Consumer) is { } stored)
+            from = QueueStart.FromOffset(stored.Offset);
+        return new MessageSource(MappedFileReader.Open(StorePath, from ?? QueueStart.Earliest, corruption, OnOutOfRange));
     }
 }

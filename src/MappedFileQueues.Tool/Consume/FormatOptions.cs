@@ -1,10 +1,7 @@
-using System.CommandLine;
-using MappedFileQueues.Tool.Arguments;
-
 namespace MappedFileQueues.Tool.Consume;
 
 /// <summary>The options that say how messages are written, for the commands that write them.</summary>
-internal sealed class FormatOptions
+internal sealed class FormatOptions : IOptionGroup
 {
     private readonly Option<string> _format = ToolOptions.OneOf(
         "--format",
@@ -19,7 +16,6 @@ internal sealed class FormatOptions
         HelpName = "FIELDS",
     };
 
-    /// <summary>Adds the options to a command.</summary>
     public void AddTo(Command command)
     {
         command.Add(_format);
@@ -46,7 +42,7 @@ internal sealed class FormatOptions
             : OutputOption.IsJson(parsed) ? "json"
             : fields is not null ? "struct"
             : parsed.GetRequiredValue(_format);
-        if (fields is not null && StoreLook.Info(storePath).StructSize is > 0 and var size && size < fields.Length)
+        if (fields is not null && StoreInspector.Inspect(storePath).StructSize is > 0 and var size && size < fields.Length)
         {
             throw new ToolException(
                 $"The fields need {fields.Length} bytes, and the store's structs have {size}: path={storePath}. "

@@ -12,7 +12,7 @@ internal static class LastMessages
     /// </summary>
     public static QueueStart Find(string storePath, long count, CorruptionPolicy policy)
     {
-        MappedFileQueueInfo info = StoreLook.Info(storePath);
+        MappedFileQueueInfo info = StoreInspector.Inspect(storePath);
         using var reader = MappedFileReader.Open(
             storePath, QueueStart.Latest, CorruptionPolicy.SkipMessage, OutOfRangePolicy.Earliest);
         QueueCorruptException? damage = null;

@@ -5,27 +5,10 @@ using System.Text.Unicode;
 
 namespace MappedFileQueues.Tool.Consume;
 
-/// <summary>The forms of a message.</summary>
-internal enum MessageForm
-{
-    /// <summary>The bytes as they are, and a newline.</summary>
-    Text,
+/// <summary>The forms of a message, as `--format` names them.</summary>
+internal enum MessageForm { Text, Hex, Json, Struct }
 
-    /// <summary>Two hexadecimal digits per byte, and a newline.</summary>
-    Hex,
-
-    /// <summary>
-    /// One JSON object per line, with offset, length, and the message as `text` or, if it is not UTF-8, as `base64`.
-    /// </summary>
-    Json,
-
-    /// <summary>The fields of a struct by name, on one line.</summary>
-    Struct,
-}
-
-/// <summary>How messages are written.</summary>
-/// <param name="Form">The form.</param>
-/// <param name="Fields">The fields of each message, for <see cref="MessageForm.Struct"/> and for JSON with fields.</param>
+/// <summary>How messages are written; the fields are those of a struct, and of JSON with fields.</summary>
 internal sealed record MessageFormat(MessageForm Form, StructFields? Fields = null);
 
 /// <summary>Writes messages to a stream in one of the formats.</summary>

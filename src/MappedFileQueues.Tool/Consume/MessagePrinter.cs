@@ -1,5 +1,3 @@
-using MappedFileQueues.Tool.Output;
-
 namespace MappedFileQueues.Tool.Consume;
 
 /// <summary>What `mfq consume` and `mfq tail` do with messages: write them out, and commit what is written.</summary>
@@ -7,9 +5,6 @@ internal static class MessagePrinter
 {
     /// <summary>How many bytes are written between two commits, if there is that much to read.</summary>
     private const int CommitInterval = 64 * 1024;
-
-    /// <summary>The number of the error "broken pipe" on every Unix.</summary>
-    private const int BrokenPipe = 32;
 
     /// <summary>How long one wait for a message lasts before the next check for a signal and for the output's reader.</summary>
     private static readonly TimeSpan s_waitMax = TimeSpan.FromMilliseconds(100);
@@ -19,14 +14,14 @@ internal static class MessagePrinter
     {
         // A command that waits for a lock has written nothing: until the source is open, a signal ends the process as it does any
         // other.
-        using MessageSource source = plan.Open(OnSkipped, OnGap);
+        using MessageSource source = plan.Open();
         using Interruption interruption = new();
         try
         {
             if (!Write(source, isFollowing, countMax, format, interruption.Token))
                 return interruption.ExitCode;
         }
-        catch (IOException exception) when (exception.HResult == BrokenPipe)
+        catch (IOException exception) when (StandardOutput.IsBrokenPipe(exception))
         {
             // The reader of the pipe has seen enough, like `head`. What it did not take is not committed.
             return ExitCodes.Success;
@@ -39,18 +34,6 @@ internal static class MessagePrinter
                 ExitCodes.Failure)
             : ExitCodes.Success;
     }
-
-    /// <summary>Tells of messages that were removed before they were read.</summary>
-    public static void OnGap(MessagesSkippedEventArgs skipped) => ErrorLine.Write(
-        $"Messages were removed before they were read: offset={skipped.Offset}, next={skipped.NextOffset}, "
-            + $"bytes={skipped.NextOffset - skipped.Offset}.",
-        ExitCodes.Success);
-
-    /// <summary>Tells of damage that was stepped over.</summary>
-    public static void OnSkipped(CorruptionSkippedEventArgs skipped) => ErrorLine.Write(
-        $"Damage was skipped: offset={skipped.Offset}, next={skipped.NextOffset}, bytes={skipped.SkippedLength}, "
-            + $"file={skipped.File}.",
-        ExitCodes.Success);
 
     /// <summary>Writes messages; false if a signal came before all of them were written.</summary>
     private static bool Write(

@@ -2,91 +2,42 @@ using MappedFileQueues.Log.Reading;
 
 namespace MappedFileQueues.Tool.Consume;
 
-/// <summary>The source of the messages for `mfq consume`: bytes, from either kind of store.</summary>
-internal abstract class MessageSource : IDisposable
+/// <summary>The messages of either kind of store, as bytes, for a reader or for a consumer that is moved.</summary>
+internal sealed class MessageSource : IDisposable
 {
-    /// <summary>The offset of the message that was read last.</summary>
-    public abstract long MessageOffset { get; }
-
-    /// <summary>Where the next read begins.</summary>
-    public abstract long NextOffset { get; }
-
-    /// <summary>
-    /// If damage is stepped over: the damage at which the source stands, because nothing after it is certain to be a message;
-    /// null at the end of the log.
-    /// </summary>
-    public abstract QueueCorruptException? DamageAhead { get; }
-
-    /// <summary>Reads the next message, and waits for it up to the given time; the span is valid until the next call.</summary>
-    public abstract bool TryRead(TimeSpan wait, out ReadOnlySpan<byte> message);
-
-    /// <summary>Marks everything read so far as done.</summary>
-    public abstract void Commit();
-
-    /// <summary>Closes the store.</summary>
-    public abstract void Dispose();
-}
-
-/// <summary>Reads the store without leaving a trace.</summary>
-internal sealed class ReaderSource : MessageSource
-{
-    private readonly MappedFileReader _reader;
-
-    public ReaderSource(
-        ConsumePlan plan,
-        QueueStart start,
-        Action<CorruptionSkippedEventArgs> onSkipped,
-        Action<MessagesSkippedEventArgs> onGap)
-    {
-        _reader = MappedFileReader.Open(plan.StorePath, start, plan.Corruption, plan.OnOutOfRange);
-        _reader.CorruptionSkipped += (_, skipped) => onSkipped(skipped);
-        _reader.MessagesSkipped += (_, skipped) => onGap(skipped);
-    }
-
-    public override long MessageOffset => _reader.MessageOffset;
-
-    public override long NextOffset => _reader.Offset;
-
-    public override QueueCorruptException? DamageAhead => _reader.DamageAhead;
-
-    public override bool TryRead(TimeSpan wait, out ReadOnlySpan<byte> message) => _reader.TryRead(out message, wait);
-
-    public override void Commit()
-    {
-    }
-
-    public override void Dispose() => _reader.Dispose();
-}
-
-/// <summary>Reads as a named consumer, and moves its cursor.</summary>
-internal sealed class ConsumerSource : MessageSource
-{
-    private readonly QueueCore _queue;
-    private readonly LogConsumer _log;
-    private readonly MappedFileConsumer _consumer;
+    private readonly MappedFileReader? _reader;
+    private readonly QueueCore? _queue;
+    private LogConsumer? _log;
+    private readonly MappedFileConsumer _consumer = null!;
     private bool _isInHand;
 
-    /// <summary>Opens the consumer; a given start moves it at once.</summary>
-    public ConsumerSource(ConsumePlan plan, string name, QueueStart? from, Action<CorruptionSkippedEventArgs> onSkipped)
+    /// <summary>Reads the store without leaving a trace.</summary>
+    public MessageSource(MappedFileReader reader)
     {
-        MappedFileQueueOptions options = new()
-        {
-            StorePath = plan.StorePath,
-            Corruption = plan.Corruption,
-            LockTimeout = plan.LockTimeout,
-            DangerouslyAllowFileSystem = plan.AllowsFileSystem,
-        };
-        _queue = AttachedStore.Open(options, onSkipped);
+        _reader = reader;
+        reader.CorruptionSkipped += (_, skipped) => OnSkipped(skipped);
+        reader.MessagesSkipped += (_, skipped) => ErrorLine.Write(
+            $"Messages were removed before they were read: offset={skipped.Offset}, next={skipped.NextOffset}, "
+                + $"bytes={skipped.NextOffset - skipped.Offset}.",
+            ExitCodes.Success);
+    }
+
+    /// <summary>Opens a consumer; a given start moves it at once.</summary>
+    public MessageSource(MappedFileQueueOptions options, string name, QueueStart? from)
+    {
+        _queue = AttachedStore.Open(options, OnSkipped);
         try
         {
-            LogConsumer? opened = null;
             _consumer = _queue.OpenConsumer(
                 name,
                 new ConsumerOptions { Start = from ?? QueueStart.Earliest },
-                consumer => new MappedFileConsumer(_queue, opened = consumer));
-            _log = opened!;
-            if (from is { } place)
-                Move(place);
+                consumer => new MappedFileConsumer(_queue, _log = consumer));
+            if (from?.ExactOffset is { } offset)
+                _consumer.AdjustOffset(offset);
+            else if (from?.IsLatest == true)
+                _consumer.SeekToEnd();
+            else if (from is not null)
+                _consumer.SeekToStart();
         }
         catch
         {
@@ -95,36 +46,45 @@ internal sealed class ConsumerSource : MessageSource
         }
     }
 
-    public override long MessageOffset => _consumer.MessageOffset;
+    /// <summary>The offset of the message that was read last.</summary>
+    public long MessageOffset => _reader?.MessageOffset ?? _consumer.MessageOffset;
 
-    public override long NextOffset => _consumer.Offset;
+    /// <summary>Where the next read begins.</summary>
+    public long NextOffset => _reader?.Offset ?? _consumer.Offset;
 
-    public override QueueCorruptException? DamageAhead => _log.Reader.DamageAhead;
+    /// <summary>
+    /// If damage is stepped over: the damage at which the source stands, because nothing after it is certain to be a message;
+    /// null at the end of the log.
+    /// </summary>
+    public QueueCorruptException? DamageAhead => _reader is null ? _log!.Reader.DamageAhead : _reader.DamageAhead;
 
-    public override bool TryRead(TimeSpan wait, out ReadOnlySpan<byte> message)
+    /// <summary>Reads the next message, and waits for it up to the given time; the span is valid until the next call.</summary>
+    public bool TryRead(TimeSpan wait, out ReadOnlySpan<byte> message)
     {
+        if (_reader is not null)
+            return _reader.TryRead(out message, wait);
         if (_isInHand)
             _consumer.Advance();
         _isInHand = false;
-        _isInHand = _consumer.TryConsume(out message, wait);
-        return _isInHand;
+        return _isInHand = _consumer.TryConsume(out message, wait);
     }
 
-    public override void Commit()
+    /// <summary>Marks everything read so far as done; a reader marks nothing.</summary>
+    public void Commit()
     {
-        _consumer.Commit();
         _isInHand = false;
+        if (_reader is null)
+            _consumer.Commit();
     }
 
-    public override void Dispose() => _queue.Dispose();
-
-    private void Move(QueueStart place)
+    public void Dispose()
     {
-        if (place.ExactOffset is { } offset)
-            _consumer.AdjustOffset(offset);
-        else if (place.IsLatest)
-            _consumer.SeekToEnd();
-        else
-            _consumer.SeekToStart();
+        _reader?.Dispose();
+        _queue?.Dispose();
     }
+
+    private static void OnSkipped(CorruptionSkippedEventArgs skipped) => ErrorLine.Write(
+        $"Damage was skipped: offset={skipped.Offset}, next={skipped.NextOffset}, bytes={skipped.SkippedLength}, "
+            + $"file={skipped.File}.",
+        ExitCodes.Success);
 }

@@ -13,25 +13,26 @@ namespace MappedFileQueues.Tool.Consume;
 /// </summary>
 internal sealed class StructFields
 {
-    /// <summary>The types, with their sizes in bytes; `utf8[N]` and `hex[N]` come in addition.</summary>
-    private static readonly Dictionary<string, int> s_sizes = new(StringComparer.Ordinal)
-    {
-        ["i8"] = 1,
-        ["u8"] = 1,
-        ["i16"] = 2,
-        ["u16"] = 2,
-        ["i32"] = 4,
-        ["u32"] = 4,
-        ["i64"] = 8,
-        ["u64"] = 8,
-        ["f32"] = 4,
-        ["f64"] = 8,
-        ["bool"] = 1,
-        ["char"] = 2,
-        ["guid"] = 16,
-        ["ticks"] = 8,
-        ["unixms"] = 8,
-    };
+    /// <summary>The types, with their sizes in bytes and their values; `utf8[N]` and `hex[N]` come in addition.</summary>
+    private static readonly Dictionary<string, (int Size, Func<ReadOnlySpan<byte>, object> Read)> s_types =
+        new(StringComparer.Ordinal)
+        {
+            ["i8"] = (1, bytes => (long)(sbyte)bytes[0]),
+            ["u8"] = (1, bytes => (ulong)bytes[0]),
+            ["i16"] = (2, bytes => (long)MemoryMarshal.Read<short>(bytes)),
+            ["u16"] = (2, bytes => (ulong)MemoryMarshal.Read<ushort>(bytes)),
+            ["i32"] = (4, bytes => (long)MemoryMarshal.Read<int>(bytes)),
+            ["u32"] = (4, bytes => (ulong)MemoryMarshal.Read<uint>(bytes)),
+            ["i64"] = (8, bytes => MemoryMarshal.Read<long>(bytes)),
+            ["u64"] = (8, bytes => MemoryMarshal.Read<ulong>(bytes)),
+            ["f32"] = (4, bytes => MemoryMarshal.Read<float>(bytes)),
+            ["f64"] = (8, bytes => MemoryMarshal.Read<double>(bytes)),
+            ["bool"] = (1, bytes => bytes[0] != 0),
+            ["char"] = (2, bytes => MemoryMarshal.Read<char>(bytes).ToString()),
+            ["guid"] = (16, bytes => MemoryMarshal.Read<Guid>(bytes).ToString()),
+            ["ticks"] = (8, ReadTicks),
+            ["unixms"] = (8, ReadUnixMilliseconds),
+        };
 
     private readonly List<Field> _fields;
 
@@ -45,7 +46,7 @@ internal sealed class StructFields
     public int Length { get; }
 
     /// <summary>What a description may hold, for help and errors.</summary>
-    public static string TypeNames => string.Join(' ', s_sizes.Keys) + " utf8[N] hex[N]";
+    public static string TypeNames => string.Join(' ', s_types.Keys) + " utf8[N] hex[N]";
 
     /// <summary>Reads a description; null with the reason when it is wrong.</summary>
     public static StructFields? TryParse(string text, out string error)
@@ -88,13 +89,9 @@ internal sealed class StructFields
         foreach (Field field in _fields.Where(field => field.Name != "_"))
         {
             object value = Read(field, message);
-            string text = value switch
-            {
-                bool flag => flag ? "true" : "false",
-                string words when field.Type is "utf8" or "char" => $"\"{JsonEncodedText.Encode(words)}\"",
-                DateTimeOffset time => time.ToString("O", CultureInfo.InvariantCulture),
-                _ => Convert.ToString(value, CultureInfo.InvariantCulture)!,
-            };
+            string text = field.Type is "utf8" or "char"
+                ? $"\"{JsonEncodedText.Encode((string)value)}\""
+                : TextOf(value);
             line.Append(line.Length > 0 ? " " : "").Append(field.Name).Append('=').Append(text);
         }
 
@@ -107,45 +104,34 @@ internal sealed class StructFields
         json.WriteStartObject("fields"u8);
         foreach (Field field in _fields.Where(field => field.Name != "_"))
         {
-            switch (Read(field, message))
-            {
-                case bool flag:
-                    json.WriteBoolean(field.Name, flag);
-                    break;
-                case double number when !double.IsFinite(number):
-                    json.WriteString(field.Name, number.ToString(CultureInfo.InvariantCulture));
-                    break;
-                case double number:
-                    json.WriteNumber(field.Name, number);
-                    break;
-                case float number when !float.IsFinite(number):
-                    json.WriteString(field.Name, number.ToString(CultureInfo.InvariantCulture));
-                    break;
-                case float number:
-                    json.WriteNumber(field.Name, number);
-                    break;
-                case long number:
-                    json.WriteNumber(field.Name, number);
-                    break;
-                case ulong number:
-                    json.WriteNumber(field.Name, number);
-                    break;
-                case DateTimeOffset time:
-                    json.WriteString(field.Name, time);
-                    break;
-                case var other:
-                    json.WriteString(field.Name, other.ToString());
-                    break;
-            }
+            json.WritePropertyName(field.Name);
+            object value = Read(field, message);
+            // JSON has no number that is not finite.
+            bool isString = value is string or double.NaN or double.PositiveInfinity or double.NegativeInfinity
+                or float.NaN or float.PositiveInfinity or float.NegativeInfinity;
+            if (value is DateTimeOffset time)
+                json.WriteStringValue(time);
+            else if (isString)
+                json.WriteStringValue(TextOf(value));
+            else
+                json.WriteRawValue(TextOf(value));
         }
 
         json.WriteEndObject();
     }
 
+    /// <summary>A value as text; numbers and booleans as JSON has them.</summary>
+    private static string TextOf(object value) => value switch
+    {
+        bool flag => flag ? "true" : "false",
+        DateTimeOffset time => $"{time:O}",
+        _ => $"{value}",
+    };
+
     private static (int Length, int Alignment) MeasureType(ref string type)
     {
-        if (s_sizes.TryGetValue(type, out int size))
-            return (size, type == "guid" ? 4 : size);
+        if (s_types.TryGetValue(type, out (int Size, Func<ReadOnlySpan<byte>, object> Read) known))
+            return (known.Size, type == "guid" ? 4 : known.Size);
         int open = type.IndexOf('[', StringComparison.Ordinal);
         bool isArray = open > 0 && type[^1] == ']' && type[..open] is "utf8" or "hex";
         if (!isArray || !int.TryParse(type[(open + 1)..^1], NumberStyles.None, CultureInfo.InvariantCulture, out int length)
@@ -158,26 +144,9 @@ internal sealed class StructFields
     private static object Read(Field field, ReadOnlySpan<byte> message)
     {
         ReadOnlySpan<byte> bytes = message.Slice(field.Position, field.Length);
-        return field.Type switch
-        {
-            "i8" => (long)(sbyte)bytes[0],
-            "u8" => (ulong)bytes[0],
-            "i16" => (long)MemoryMarshal.Read<short>(bytes),
-            "u16" => (ulong)MemoryMarshal.Read<ushort>(bytes),
-            "i32" => (long)MemoryMarshal.Read<int>(bytes),
-            "u32" => (ulong)MemoryMarshal.Read<uint>(bytes),
-            "i64" => MemoryMarshal.Read<long>(bytes),
-            "u64" => MemoryMarshal.Read<ulong>(bytes),
-            "f32" => MemoryMarshal.Read<float>(bytes),
-            "f64" => MemoryMarshal.Read<double>(bytes),
-            "bool" => bytes[0] != 0,
-            "char" => MemoryMarshal.Read<char>(bytes).ToString(),
-            "guid" => MemoryMarshal.Read<Guid>(bytes).ToString(),
-            "ticks" => ReadTicks(bytes),
-            "unixms" => ReadUnixMilliseconds(bytes),
-            "utf8" => Encoding.UTF8.GetString(bytes).TrimEnd('\0'),
-            _ => Convert.ToHexStringLower(bytes),
-        };
+        return field.Type == "utf8" ? Encoding.UTF8.GetString(bytes).TrimEnd('\0')
+            : field.Type == "hex" ? Convert.ToHexStringLower(bytes)
+            : s_types[field.Type].Read(bytes);
     }
 
     /// <summary>A <see cref="DateTime"/> in UTC; the number where it is none.</summary>

@@ -1,7 +1,3 @@
-using System.CommandLine;
-using System.CommandLine.Parsing;
-using MappedFileQueues.Format;
-
 namespace MappedFileQueues.Tool.Consumers;
 
 /// <summary>
@@ -16,42 +12,33 @@ internal static class ConsumerName
     /// <summary>For the help of what takes a name.</summary>
     public const string Help = $"\"{Default}\" or \"\" is the default one";
 
+    private const string Expected = "a consumer's name, at most 100 of the characters A-Z a-z 0-9 . _ -";
+
     /// <summary>A consumer's name as it is shown to a person.</summary>
     public static string Show(string name) => name.Length == 0 ? Default : name;
 
     /// <summary>The name in brackets, for the end of a phrase.</summary>
     public static string InBrackets(string name) => name.Length == 0 ? Default : $"({name})";
 
+    /// <summary>The consumer of that name; null if there is none.</summary>
+    public static MappedFileConsumerInfo? Find(MappedFileQueueInfo info, string name) =>
+        info.Consumers.FirstOrDefault(consumer => consumer.Name.Equals(name, StringComparison.OrdinalIgnoreCase));
+
     /// <summary>An option that takes a name.</summary>
-    public static Option<string?> Option(string name, string description) => new(name)
-    {
-        Description = description,
-        HelpName = "NAME",
-        CustomParser = ParseOne,
-    };
+    public static Option<string?> Option(string name, string description) =>
+        ToolOptions.Value(name, description, "NAME", Expected, Parse)!;
 
     /// <summary>An option that takes a name and may be repeated.</summary>
-    public static Option<string[]> RepeatedOption(string name, string description) => new(name)
-    {
-        Description = description,
-        HelpName = "NAME",
-        CustomParser = result => [.. result.Tokens.Select(token => Parse(result, token.Value))],
-    };
+    public static Option<string[]> RepeatedOption(string name, string description) =>
+        ToolOptions.Values(name, description, "NAME", Expected, Parse);
 
     /// <summary>An argument that is a name.</summary>
-    public static Argument<string> Argument(string name, string description) => new(name)
-    {
-        Description = description,
-        CustomParser = ParseOne!,
-    };
+    public static Argument<string> Argument(string name, string description) =>
+        ToolOptions.ValueArgument(name, description, Expected, Parse);
 
-    private static string? ParseOne(ArgumentResult result) => Parse(result, result.Tokens is [{ Value: { } given }] ? given : "");
-
-    private static string Parse(ArgumentResult result, string given)
+    private static string? Parse(string given)
     {
         string name = given == Default ? "" : given;
-        if (!StoreNames.IsValidConsumer(name))
-            result.AddError($"A consumer's name has at most 100 of the characters A-Z a-z 0-9 . _ - : {given}.");
-        return name;
+        return StoreNames.IsValidConsumer(name) ? name : null;
     }
 }

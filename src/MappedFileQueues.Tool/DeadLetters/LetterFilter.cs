@@ -1,17 +1,11 @@
-using System.CommandLine;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Consumers;
-
 namespace MappedFileQueues.Tool.DeadLetters;
 
 /// <summary>The options that choose letters; a letter must fit all that are given.</summary>
-internal sealed class LetterFilter
+/// <param name="isRequired">The command changes something: without a filter it takes --all and nothing else.</param>
+internal sealed class LetterFilter(bool isRequired) : IOptionGroup
 {
     private readonly Option<long[]> _offsets = new("--offset")
-    {
-        Description = "The letter at this offset, which `mfq deadletters list` shows. May be repeated.",
-        HelpName = "OFFSET",
-    };
+    { Description = "The letter at this offset, which `mfq deadletters list` shows. May be repeated.", HelpName = "OFFSET" };
 
     private readonly Option<string?> _queue = new("--queue") { Description = "Letters of this queue.", HelpName = "NAME" };
 
@@ -19,17 +13,11 @@ internal sealed class LetterFilter
         "--consumer", $"Letters of this consumer; {ConsumerName.Help}.");
 
     private readonly Option<string?> _error = new("--error")
-    {
-        Description = "Letters whose error, or its type, contains this text.",
-        HelpName = "TEXT",
-    };
+    { Description = "Letters whose error, or its type, contains this text.", HelpName = "TEXT" };
 
     private readonly Option<bool> _all = ToolOptions.Flag("--all", "Every letter that was not settled.");
 
-    /// <summary>Adds the options to a command.</summary>
-    /// <param name="command">The command.</param>
-    /// <param name="isRequired">The command changes something: without a filter it takes --all and nothing else.</param>
-    public void AddTo(Command command, bool isRequired)
+    public void AddTo(Command command)
     {
         Option[] filters = [_offsets, _queue, _consumer, _error];
         foreach (Option option in isRequired ? [.. filters, _all] : filters)

@@ -1,6 +1,3 @@
-using MappedFileQueues.Hosting;
-using MappedFileQueues.Tool.Consume;
-
 namespace MappedFileQueues.Tool.DeadLetters;
 
 /// <summary>A letter and where it lies in the store of the letters.</summary>
@@ -18,12 +15,9 @@ internal static class LetterStore
     /// <summary>The letters that nobody has settled, up to the end of now.</summary>
     public static IEnumerable<Letter> Read(string storePath)
     {
-        long end = StoreLook.Info(storePath).PublishedOffset;
-        using MessageSource source = new ReaderSource(
-            ConsumePlan.WithoutTrace(storePath, null, skipsDamage: false) with { OnOutOfRange = OutOfRangePolicy.Earliest },
-            StoreLook.StartOf(storePath, Consumer),
-            MessagePrinter.OnSkipped,
-            MessagePrinter.OnGap);
+        long end = StoreInspector.Inspect(storePath).PublishedOffset;
+        using MessageSource source =
+            new ConsumePlan(storePath) { Consumer = Consumer, OnOutOfRange = OutOfRangePolicy.Earliest }.Open();
         while (source.TryRead(TimeSpan.Zero, out ReadOnlySpan<byte> message) && source.MessageOffset < end)
             yield return new Letter(source.MessageOffset, Parse(message, storePath, source.MessageOffset));
     }
@@ -32,9 +26,7 @@ internal static class LetterStore
     public static long Count(string storePath)
     {
         MappedFileQueueInfo info = StoreInspector.Inspect(storePath, countsMessages: true);
-        return info.Consumers.FirstOrDefault(consumer => consumer.Name == Consumer) is { } settled
-            ? settled.LagMessages ?? 0
-            : info.MessageCount ?? 0;
+        return (ConsumerName.Find(info, Consumer) is { } settled ? settled.LagMessages : info.MessageCount) ?? 0;
     }
 
     /// <summary>Whether the first message of a store is a letter.</summary>

@@ -1,10 +1,4 @@
-using System.CommandLine;
-using System.Globalization;
-using System.Text.Json.Serialization;
-using MappedFileQueues.Format;
-using MappedFileQueues.Platform;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Output;
+using MappedFileQueues.Tool.Info;
 
 namespace MappedFileQueues.Tool.Fence;
 
@@ -18,7 +12,7 @@ internal static class FenceCommand
 
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is never created.");
+        Argument<string> store = ToolOptions.Store();
         Argument<int> slot = new("SLOT") { Description = "The slot of the claim, which `mfq info` shows." };
         slot.Validators.Add(result =>
         {
@@ -28,38 +22,27 @@ internal static class FenceCommand
         });
         Option<TimeSpan?> after = ToolOptions.Wait(
             "--after", "Take away only claims that stand unchanged for this long; default 1s.");
-        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
-        Command command = new(
+        StoreOptions opening = new(lockHelp: null);
+        return new Command(
             "fence",
             "Take away the claims of a producer that stands still (stopped, frozen, in a debugger), so that readers go on: "
                 + "`mfq fence orders 3`. Its messages there are lost. When it goes on, the call that made the claim fails, and "
                 + "the next one succeeds.")
         {
-            store, slot, after, allowFileSystem,
-        };
-        command.SetAction(parsed =>
+            store, slot, after, opening,
+        }.Does(parsed => Interruption.Run(stopped =>
         {
-            using Interruption interruption = new();
-            using QueueCore queue = AttachedStore.Open(new MappedFileQueueOptions
-            {
-                StorePath = parsed.GetRequiredValue(store),
-                DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
-            });
-            IReadOnlyList<MappedFileClaimInfo>? fenced = Fence(
-                queue, parsed.GetRequiredValue(slot), parsed.GetValue(after) ?? s_afterDefault, interruption.Token);
-            if (fenced is null)
-                return interruption.ExitCode;
-            if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson(new FenceResult(fenced), FenceJsonContext.Default.FenceResult);
-            else
-                Print(fenced);
-            return ExitCodes.Success;
-        });
-        return command;
+            using QueueCore queue = opening.Open(parsed, store);
+            return Result.Write(
+                parsed,
+                Fence(queue, parsed.GetRequiredValue(slot), parsed.GetValue(after) ?? s_afterDefault, stopped),
+                ToolJson.Default.FenceResult,
+                result => InfoCommand.Claims("Fenced claims; what they were to hold is lost", result.Claims).Write());
+        }));
     }
 
-    /// <summary>Fences what stands; null when a signal came first, and then nothing was changed.</summary>
-    private static List<MappedFileClaimInfo>? Fence(QueueCore queue, int slot, TimeSpan after, CancellationToken stopped)
+    /// <summary>Fences what stands; a signal during the wait has changed nothing.</summary>
+    private static FenceResult Fence(QueueCore queue, int slot, TimeSpan after, CancellationToken stopped)
     {
         MappedFileQueueInfo info = queue.GetInfo();
         MappedFileClaimInfo[] before = [.. info.OpenClaims.Where(claim => claim.Slot == slot)];
@@ -67,20 +50,14 @@ internal static class FenceCommand
             throw Nothing(queue, info, slot);
         ErrorLine.Write(
             $"Slot {slot} has {Report.Count(before.Length, "open claim")}, the first at offset {before[0].Offset}, "
-                + $"of pid {before[0].ProcessId}; waiting "
-                + $"{after.TotalSeconds.ToString(CultureInfo.InvariantCulture)} s to see whether it goes on.",
+                + $"of pid {before[0].ProcessId}; waiting {after.TotalSeconds} s to see whether it goes on.",
             ExitCodes.Success);
         if (stopped.WaitHandle.WaitOne(after))
-            return null;
+            throw new OperationCanceledException(stopped);
         HashSet<long> still = [.. queue.GetInfo().OpenClaims.Where(claim => claim.Slot == slot).Select(claim => claim.Offset)];
-        List<MappedFileClaimInfo> fenced = [];
-        foreach (MappedFileClaimInfo claim in before.Where(claim => still.Contains(claim.Offset)))
-        {
-            if (queue.TryFence(claim.Offset, slot))
-                fenced.Add(claim);
-        }
-
-        return fenced.Count > 0 ? fenced : throw new ToolException(
+        MappedFileClaimInfo[] fenced =
+            [.. before.Where(claim => still.Contains(claim.Offset) && queue.TryFence(claim.Offset, slot))];
+        return fenced.Length > 0 ? new FenceResult(fenced) : throw new ToolException(
             $"The producer goes on by itself: slot={slot}, pid={before[0].ProcessId}. Nothing was fenced.");
     }
 
@@ -100,21 +77,7 @@ internal static class FenceCommand
             : $"Claims are open of slot {string.Join(", ", info.OpenClaims.Select(claim => claim.Slot).Distinct())}.";
         return new ToolException($"The slot has no open claim: {place}. {others}");
     }
-
-    private static void Print(IReadOnlyList<MappedFileClaimInfo> fenced)
-    {
-        Report report = new("Fenced claims; what they were to hold is lost", "offset", "length", "slot", "pid");
-        foreach (MappedFileClaimInfo claim in fenced)
-            report.Add(Report.Number(claim.Offset), Report.Number(claim.Length), $"{claim.Slot}", $"{claim.ProcessId}");
-        report.Write();
-    }
 }
 
 /// <summary>The result of `mfq fence`.</summary>
-/// <param name="Claims">The claims that were taken away.</param>
 internal sealed record FenceResult(IReadOnlyList<MappedFileClaimInfo> Claims);
-
-/// <summary>The JSON of `mfq fence`.</summary>
-[JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase, WriteIndented = true)]
-[JsonSerializable(typeof(FenceResult))]
-internal sealed partial class FenceJsonContext : JsonSerializerContext;

@@ -1,8 +1,3 @@
-using System.CommandLine;
-using System.Globalization;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Consumers;
-using MappedFileQueues.Tool.Output;
 using MappedFileQueues.Tool.Retention;
 
 namespace MappedFileQueues.Tool.Info;
@@ -12,24 +7,24 @@ internal static class InfoCommand
 {
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it is never created.");
+        Argument<string> store = ToolOptions.Store();
         Option<bool> count = ConsumersCommand.CountOption();
-        Command command = new(
+        return new Command(
             "info", "Show a store's offsets, segments, consumers with their lag, and attached processes: `mfq info orders`.")
         {
-            store,
-            count,
-        };
-        command.SetAction(parsed =>
-        {
-            MappedFileQueueInfo info = StoreLook.InfoWithCounts(parsed.GetRequiredValue(store), parsed.GetValue(count));
-            if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson(info, InfoJsonContext.Default.MappedFileQueueInfo);
-            else
-                Print(info);
-            return ExitCodes.Success;
-        });
-        return command;
+            store, count,
+        }.Does(parsed => Result.Write(
+            parsed, ConsumersCommand.InfoWithCounts(parsed.GetRequiredValue(store), parsed.GetValue(count)),
+            ToolJson.Default.MappedFileQueueInfo, Print));
+    }
+
+    /// <summary>Claims as a report; `mfq fence` shows the same.</summary>
+    public static Report Claims(string title, IEnumerable<MappedFileClaimInfo> claims)
+    {
+        Report report = new(title, "offset", "length", "slot", "pid");
+        foreach (MappedFileClaimInfo claim in claims)
+            report.Add(Report.Number(claim.Offset), Report.Number(claim.Length), $"{claim.Slot}", $"{claim.ProcessId}");
+        return report;
     }
 
     private static void Print(MappedFileQueueInfo info)
@@ -38,7 +33,7 @@ internal static class InfoCommand
         store.Add("path", info.StorePath);
         store.Add("id", info.StoreId.ToString());
         store.Add("kind", info.StructSize > 0 ? $"structs of {Report.Bytes(info.StructSize)}" : "messages of any length");
-        store.Add("made", info.Created.ToString("u", CultureInfo.InvariantCulture));
+        store.Add("made", $"{info.Created:u}");
         store.Add("segments", $"{Report.Number(info.SegmentCount)} of {Report.Bytes(info.SegmentSize)}");
         store.Add("on disk", Report.Bytes(info.BytesOnDisk));
         store.Add("oldest offset", Report.Number(info.OldestOffset));
@@ -48,9 +43,8 @@ internal static class InfoCommand
             store.Add("held back", held);
         if (info.RetentionFailingSince is { } failing)
         {
-            store.Add("retention fails", string.Create(
-                CultureInfo.InvariantCulture,
-                $"since {failing:u}, pid {info.RetentionFailingProcessId}: {OperatorWords.Of(info.LastRetentionError!)}"));
+            store.Add("retention fails", $"since {failing:u}, pid {info.RetentionFailingProcessId}: "
+                + OperatorWords.Of(info.LastRetentionError!));
         }
 
         foreach (string problem in info.FileProblems)
@@ -59,29 +53,18 @@ internal static class InfoCommand
             store.Add("cursor", OperatorWords.Of(problem));
         store.Add("confirmed", Report.Number(info.ConfirmedOffset));
         store.Add("published", Report.Number(info.PublishedOffset));
-        store.Add("messages", ListCommand.Count(info.MessageCount));
+        store.Add("messages", Report.Number(info.MessageCount, "-"));
         store.Add("tail", Report.Number(info.TailOffset));
         store.Add("epoch", Report.Number(info.Epoch));
         store.Add("repairs", Report.Number(info.RepairCount));
         store.Add("poisoned", info.IsPoisoned ? "yes: a flush failed; close it everywhere and open it again" : "no");
         if (info.FlushFailingSince is { } since)
-        {
-            store.Add("flushes", string.Create(
-                CultureInfo.InvariantCulture, $"fail since {since:u}, pid {info.FlushFailingProcessId}: {info.LastFlushError}"));
-        }
-
+            store.Add("flushes", $"fail since {since:u}, pid {info.FlushFailingProcessId}: {info.LastFlushError}");
         store.Add("attached", Processes(info.AttachedProcesses));
         store.Add("producers", Processes(info.ProducerProcesses));
         store.Write();
-
-        if (info.Consumers.Count > 0)
-            ListCommand.Table(info.Consumers).Write();
-
-        Report claims = new("Open claims, at which readers wait", "offset", "length", "slot", "pid");
-        foreach (MappedFileClaimInfo claim in info.OpenClaims)
-            claims.Add(Report.Number(claim.Offset), Report.Number(claim.Length), $"{claim.Slot}", $"{claim.ProcessId}");
-        if (claims.RowCount > 0)
-            claims.Write();
+        ConsumersCommand.Table(info.Consumers).WriteIfAny();
+        Claims("Open claims, at which readers wait", info.OpenClaims).WriteIfAny();
     }
 
     private static string Processes(IReadOnlyList<int> ids) => ids.Count == 0 ? "none known" : $"pid {string.Join(", ", ids)}";

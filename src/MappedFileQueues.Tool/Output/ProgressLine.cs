@@ -1,5 +1,4 @@
 using System.Diagnostics;
-using System.Globalization;
 
 namespace MappedFileQueues.Tool.Output;
 
@@ -7,7 +6,6 @@ namespace MappedFileQueues.Tool.Output;
 /// A bar on standard error for work that takes longer than a second. Nothing is written when standard error is redirected, so a
 /// log never holds half a bar.
 /// </summary>
-/// <param name="what">What is being done, in a word or two.</param>
 internal sealed class ProgressLine(string what) : IDisposable
 {
     private const int Cells = 30;
@@ -20,8 +18,6 @@ internal sealed class ProgressLine(string what) : IDisposable
     private int _width;
 
     /// <summary>Shows how much is done, if it is time to show anything.</summary>
-    /// <param name="done">The bytes that are done.</param>
-    /// <param name="total">All bytes, as far as they are known.</param>
     public void Report(long done, long total)
     {
         if (!_isShown)
@@ -32,9 +28,8 @@ internal sealed class ProgressLine(string what) : IDisposable
         _next = elapsed + s_pause;
         double part = total <= 0 ? 1 : Math.Clamp((double)done / total, 0, 1);
         int full = (int)(part * Cells);
-        string text = string.Create(
-            CultureInfo.InvariantCulture,
-            $"{what} [{new string('#', full)}{new string('.', Cells - full)}] {part:P0}  {done / 1e6:N0} of {total / 1e6:N0} MB");
+        string text =
+            $"{what} [{new string('#', full)}{new string('.', Cells - full)}] {part:P0}  {done / 1e6:N0} of {total / 1e6:N0} MB";
         ToolConsole.Error.Write($"\r{text.PadRight(_width)}");
         _width = text.Length;
     }

@@ -1,4 +1,3 @@
-using System.Globalization;
 using Spectre.Console;
 
 namespace MappedFileQueues.Tool.Output;
@@ -33,31 +32,40 @@ internal sealed class Report(string title, params string[] columns)
             WriteTable();
     }
 
-    /// <summary>A count or a length with thousands separators.</summary>
-    public static string Number(long value) => value.ToString("N0", CultureInfo.InvariantCulture);
+    /// <summary>Writes the report unless it has no rows.</summary>
+    public void WriteIfAny()
+    {
+        if (RowCount > 0)
+            Write();
+    }
 
-    /// <summary>How many there are of something.</summary>
-    /// <param name="count">How many.</param>
-    /// <param name="what">One of them, such as "message".</param>
+    /// <summary>A count or a length with thousands separators.</summary>
+    public static string Number(long value) => $"{value:N0}";
+
+    /// <summary>The same for a value that may be unknown.</summary>
+    public static string Number(long? value, string none) => value is { } known ? Number(known) : none;
+
+    /// <summary>How many there are of something, such as "message".</summary>
     public static string Count(long count, string what) => $"{Number(count)} {what}{(count == 1 ? "" : "s")}";
 
     /// <summary>A length in bytes, exact; a large one is also shown rounded.</summary>
-    public static string Bytes(long length) => length < 1_000_000
-        ? Count(length, "byte")
-        : string.Create(CultureInfo.InvariantCulture, $"{length:N0} bytes ({length / 1e6:N1} MB)");
+    public static string Bytes(long length) =>
+        length < 1_000_000 ? Count(length, "byte") : $"{length:N0} bytes ({length / 1e6:N1} MB)";
 
     /// <summary>A length in bytes in few digits, such as "3.2 GB".</summary>
     public static string Size(long length) => length switch
     {
-        < 1_000 => $"{Number(length)} bytes",
-        < 1_000_000 => string.Create(CultureInfo.InvariantCulture, $"{length / 1e3:N1} kB"),
-        < 1_000_000_000 => string.Create(CultureInfo.InvariantCulture, $"{length / 1e6:N1} MB"),
-        _ => string.Create(CultureInfo.InvariantCulture, $"{length / 1e9:N1} GB"),
+        < 1_000 => $"{length} bytes",
+        < 1_000_000 => $"{length / 1e3:N1} kB",
+        < 1_000_000_000 => $"{length / 1e6:N1} MB",
+        _ => $"{length / 1e9:N1} GB",
     };
 
     private void WritePlain()
     {
-        List<string[]> lines = [.. columns.Any(column => column.Length > 0) ? [columns] : Array.Empty<string[]>(), .. _rows];
+        List<string[]> lines = [.. _rows];
+        if (columns.Any(column => column.Length > 0))
+            lines.Insert(0, columns);
         ToolConsole.Out.WriteLine(TerminalText.ForOutput(title));
         foreach (string[] line in lines)
         {

@@ -24,13 +24,9 @@ internal static class StandardDescriptors
                 .FirstOrDefault(line => line.StartsWith("flags:", StringComparison.Ordinal));
             return flags is null || (Convert.ToInt32(flags["flags:".Length..].Trim(), 8) & CloseOnExec) == 0;
         }
-        catch (FileNotFoundException)
-        {
-            return false;
-        }
         catch (Exception error) when (error is IOException or UnauthorizedAccessException or FormatException)
         {
-            return true;
+            return error is not FileNotFoundException;
         }
     }
 }

@@ -12,6 +12,9 @@ internal static partial class StandardOutput
     private const int BufferLength = 64 * 1024;
     private const int UnixDescriptor = 1;
 
+    /// <summary>The number of the error "broken pipe" on every Unix.</summary>
+    private const int BrokenPipe = 32;
+
     /// <summary>Opens it, buffered. The buffer is written at <see cref="Stream.Flush()"/> or when it is full.</summary>
     public static Stream Open()
     {
@@ -31,6 +34,9 @@ internal static partial class StandardOutput
         PolledDescriptor output = new() { Descriptor = UnixDescriptor };
         return Poll(ref output, 1, 0) > 0 && (output.Found & ErrorOrHangUp) != 0;
     }
+
+    /// <summary>True if a write failed because the reader of the pipe has gone.</summary>
+    public static bool IsBrokenPipe(IOException error) => error.HResult == BrokenPipe;
 
     private static Stream OpenUnbuffered()
     {

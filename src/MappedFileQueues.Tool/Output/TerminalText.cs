@@ -79,50 +79,25 @@ internal static class TerminalText
     private static void Write(IBufferWriter<byte> output, string ascii) => Encoding.ASCII.GetBytes(ascii, output);
 }
 
-/// <summary>Bytes for a terminal, written as <see cref="TerminalText"/> shows them.</summary>
-internal sealed class TerminalStream(Stream terminal) : Stream
+/// <summary>
+/// Bytes for a terminal, written as <see cref="TerminalText"/> shows them. It holds what is no whole character yet.
+/// </summary>
+internal sealed class TerminalStream(Stream terminal) : MemoryStream
 {
     private readonly ArrayBufferWriter<byte> _shown = new();
-    private byte[] _unfinished = [];
 
-    public override bool CanRead => false;
-
-    public override bool CanSeek => false;
-
-    public override bool CanWrite => true;
-
-    public override long Length => throw new NotSupportedException();
-
-    public override long Position
+    /// <summary>All other writes come here too, but for single bytes, which are held until the next one.</summary>
+    public override void Write(byte[] buffer, int offset, int count)
     {
-        get => throw new NotSupportedException();
-        set => throw new NotSupportedException();
+        base.Write(buffer, offset, count);
+        Send(isEnd: false);
     }
-
-    public override void Write(ReadOnlySpan<byte> buffer)
-    {
-        if (_unfinished.Length > 0)
-            buffer = (byte[])[.. _unfinished, .. buffer];
-        int taken = TerminalText.Write(_shown, buffer, isEnd: false);
-        _unfinished = buffer[taken..].ToArray();
-        Send();
-    }
-
-    public override void Write(byte[] buffer, int offset, int count) => Write(buffer.AsSpan(offset, count));
 
     public override void Flush()
     {
-        TerminalText.Write(_shown, _unfinished, isEnd: true);
-        _unfinished = [];
-        Send();
+        Send(isEnd: true);
         terminal.Flush();
     }
-
-    public override int Read(byte[] buffer, int offset, int count) => throw new NotSupportedException();
-
-    public override long Seek(long offset, SeekOrigin origin) => throw new NotSupportedException();
-
-    public override void SetLength(long value) => throw new NotSupportedException();
 
     protected override void Dispose(bool disposing)
     {
@@ -135,8 +110,13 @@ internal sealed class TerminalStream(Stream terminal) : Stream
         base.Dispose(disposing);
     }
 
-    private void Send()
+    private void Send(bool isEnd)
     {
+        Span<byte> held = GetBuffer().AsSpan(0, (int)Length);
+        int taken = TerminalText.Write(_shown, held, isEnd);
+        held[taken..].CopyTo(held);
+        SetLength(held.Length - taken);
+        Position = Length;
         terminal.Write(_shown.WrittenSpan);
         _shown.ResetWrittenCount();
     }

@@ -1,12 +1,7 @@
 using System.Buffers;
-using System.CommandLine;
 using MappedFileQueues.Packs;
 using MappedFileQueues.Packs.Format;
 using MappedFileQueues.Packs.Writing;
-using MappedFileQueues.Platform;
-using MappedFileQueues.Platform.Choice;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Pack;
 
@@ -23,37 +18,38 @@ internal static class AddCommand
             Description = "Files, and directories whose files are added under their relative paths, separated by /.",
             Arity = ArgumentArity.OneOrMore,
         };
-        Option<string> prefix = new("--prefix")
-        {
-            Description = "A text that precedes each key.",
-            DefaultValueFactory = _ => "",
-        };
-        Option<bool> durable = new("--durable") { Description = "Return only when everything is on disk." };
+        Option<string> prefix = PackCommand.PrefixOption("A text that precedes each key.");
+        Option<bool> durable = PackCommand.DurableOption();
         Option<long?> maxBytes = ToolOptions.Size(
             "--max-bytes",
             $"Evict the objects that were put longest ago where the volumes would become longer; at least {MaxBytesMin}.",
-            MaxBytesMin,
-            long.MaxValue);
-        Command command = new(
+            MaxBytesMin);
+        return new Command(
             "add",
             "Put files into a pack, replacing those of the same key. Objects that are equal already stay as they are: "
                 + "`mfq pack add texts.pack README.md --durable`.")
         {
             pack, paths, prefix, durable, maxBytes,
-        };
-        command.SetAction(parsed => Run(
-            parsed.GetRequiredValue(pack), parsed.GetRequiredValue(paths), parsed.GetRequiredValue(prefix),
-            parsed.GetValue(durable), parsed.GetValue(maxBytes), OutputOption.IsJson(parsed)));
-        return command;
+        }.Does(parsed =>
+        {
+            AddResult result = Add(
+                parsed.GetRequiredValue(pack), parsed.GetRequiredValue(paths), parsed.GetRequiredValue(prefix),
+                parsed.GetValue(durable), parsed.GetValue(maxBytes));
+            return Result.Write(
+                parsed, result, ToolJson.Lines.AddResult,
+                $"added {Report.Count(result.Added, "file")}, {Report.Bytes(result.Length)}"
+                    + (result.Unchanged > 0 ? $"; {Report.Number(result.Unchanged)} were there unchanged" : "")
+                    + (result.Evicted > 0 ? $"; {Report.Number(result.Evicted)} were evicted" : ""),
+                result.Skipped == 0 ? ExitCodes.Success : ExitCodes.Failure);
+        });
     }
 
-    private static int Run(string packPath, string[] paths, string prefix, bool isDurable, long? maxBytes, bool isJson)
+    private static AddResult Add(string packPath, string[] paths, string prefix, bool isDurable, long? maxBytes)
     {
         long count = 0;
         long unchanged = 0;
         long length = 0;
         long skipped = 0;
-        long evicted = 0;
         List<PackFile> files = [.. paths.SelectMany(path => PackFiles.Of(path, prefix, packPath, Skip))];
         RefuseEqualKeys(files);
         // A missing pack is made when there is something to put into it.
@@ -87,26 +83,12 @@ internal static class AddCommand
                 Opened();
             if (isDurable)
                 opened?.Flush();
-            evicted = opened?.EvictedCount ?? 0;
+            return new AddResult(count, unchanged, skipped, length, opened?.EvictedCount ?? 0);
         }
         finally
         {
             opened?.Dispose();
         }
-
-        if (isJson)
-        {
-            OutputOption.WriteJson(
-                new AddResult(count, unchanged, skipped, length, evicted), PackJsonContext.Default.AddResult);
-        }
-        else
-        {
-            OutputLine.Write($"added {Report.Count(count, "file")}, {Report.Bytes(length)}"
-                + (unchanged > 0 ? $"; {Report.Number(unchanged)} were there unchanged" : "")
-                + (evicted > 0 ? $"; {Report.Number(evicted)} were evicted" : ""));
-        }
-
-        return skipped == 0 ? ExitCodes.Success : ExitCodes.Failure;
 
         void Skip(string path, string reason)
         {
@@ -118,13 +100,12 @@ internal static class AddCommand
     /// <summary>Of two files of one key only the later one would be in the pack.</summary>
     private static void RefuseEqualKeys(List<PackFile> files)
     {
-        Dictionary<string, string> paths = [];
-        foreach (PackFile file in files)
+        foreach (IGrouping<string, PackFile> same in files.GroupBy(file => file.Key))
         {
-            string path = Path.GetFullPath(file.Path);
-            if (!paths.TryAdd(file.Key, path) && paths[file.Key] != path)
+            string[] paths = [.. same.Select(file => Path.GetFullPath(file.Path)).Distinct()];
+            if (paths.Length > 1)
             {
-                throw new ToolException($"Two files have one key: key={file.Key}, path={paths[file.Key]}, other={path}. "
+                throw new ToolException($"Two files have one key: key={same.Key}, path={paths[0]}, other={paths[1]}. "
                     + "Nothing was added. Add them one after the other, each with its own --prefix.");
             }
         }
@@ -178,3 +159,6 @@ internal static class AddCommand
         }
     }
 }
+
+/// <summary>The result of `add`.</summary>
+internal sealed record AddResult(long Added, long Unchanged, long Skipped, long Length, long Evicted);

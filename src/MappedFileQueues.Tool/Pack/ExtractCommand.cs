@@ -1,8 +1,5 @@
 using System.Buffers;
-using System.CommandLine;
 using MappedFileQueues.Packs;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Pack;
 
@@ -13,38 +10,35 @@ internal static class ExtractCommand
     {
         Argument<string> pack = PackCommand.PackArgument();
         Argument<string> target = ToolOptions.PathArgument("DIR", "The directory for the files; created when it is missing.");
-        Option<string> prefix = new("--prefix")
-        {
-            Description = "Only objects whose key begins with this.",
-            DefaultValueFactory = _ => "",
-        };
-        Option<bool> overwrite = new("--overwrite") { Description = "Replace existing files." };
-        Option<bool> allowStale = new("--allow-stale")
-        {
-            Description = "Where damage may hide a newer value, write the older one instead of failing.",
-        };
-        Command command = new(
+        Option<string> prefix = PackCommand.PrefixOption();
+        Option<bool> overwrite = ToolOptions.Flag("--overwrite", "Replace existing files.");
+        Option<bool> allowStale = PackCommand.AllowStaleOption();
+        return new Command(
             "extract",
             "Write a pack's objects as files. Keys that lead out of DIR are refused: `mfq pack extract texts.pack copies`.")
         {
             pack, target, prefix, overwrite, allowStale,
-        };
-        command.SetAction(parsed => Run(
-            parsed.GetRequiredValue(pack), parsed.GetRequiredValue(target), parsed.GetRequiredValue(prefix),
-            parsed.GetValue(overwrite), parsed.GetValue(allowStale), OutputOption.IsJson(parsed)));
-        return command;
+        }.Does(parsed =>
+        {
+            using PackReader reader = LookCommands.Open(parsed.GetRequiredValue(pack), parsed.GetValue(allowStale));
+            ExtractResult result = Extract(
+                reader, parsed.GetRequiredValue(target), parsed.GetRequiredValue(prefix), parsed.GetValue(overwrite));
+            return Result.Write(
+                parsed, result, ToolJson.Lines.ExtractResult,
+                $"extracted {Report.Count(result.Extracted, "file")}, {Report.Bytes(result.Length)}",
+                result.Failed == 0 ? ExitCodes.Success : ExitCodes.Failure);
+        });
     }
 
-    private static int Run(string packPath, string target, string prefix, bool overwrite, bool allowStale, bool isJson)
+    private static ExtractResult Extract(PackReader pack, string target, string prefix, bool overwrite)
     {
-        using PackReader pack = PackReader.Open(
-            packPath, new PackReaderOptions { FollowWriter = false, AllowStaleValues = allowStale });
         string root = Directory.CreateDirectory(target).FullName;
         long count = 0;
         long length = 0;
         long failed = 0;
         var data = new ArrayBufferWriter<byte>();
-        foreach (PackEntry entry in pack.Enumerate(prefix, OnDamage))
+        foreach (PackEntry entry in pack.Enumerate(
+            prefix, damage => Fail($"{damage.File} at {damage.Position}", damage.Reason)))
         {
             string key = entry.Key;
             try
@@ -70,18 +64,13 @@ internal static class ExtractCommand
             }
         }
 
-        if (isJson)
-            OutputOption.WriteJson(new ExtractResult(count, failed, length), PackJsonContext.Default.ExtractResult);
-        else
-            OutputLine.Write($"extracted {Report.Count(count, "file")}, {Report.Bytes(length)}");
-        return failed == 0 ? ExitCodes.Success : ExitCodes.Failure;
-
-        void OnDamage(PackDamage damage) => Fail($"{damage.File} at {damage.Position}", damage.Reason);
+        return new ExtractResult(count, failed, length);
 
         void Fail(string what, string reason)
         {
             failed++;
-            ErrorLine.Write($"Not extracted: key={PrintableKey.Of(what)}, reason={reason.TrimEnd('.')}.", ExitCodes.Failure);
+            ErrorLine.Write(
+                $"Not extracted: key={PackCommand.Printable(what)}, reason={reason.TrimEnd('.')}.", ExitCodes.Failure);
         }
     }
 
@@ -104,3 +93,6 @@ internal static class ExtractCommand
         }
     }
 }
+
+/// <summary>The result of `extract`.</summary>
+internal sealed record ExtractResult(long Extracted, long Failed, long Length);

@@ -1,10 +1,6 @@
-using MappedFileQueues.Log.StoreFiles;
-
 namespace MappedFileQueues.Tool.Pack;
 
-/// <summary>A file to be put into a pack.</summary>
-/// <param name="Key">The relative path, with forward slashes.</param>
-/// <param name="Path">The path of the file.</param>
+/// <summary>A file to be put into a pack; the key is its relative path, with forward slashes.</summary>
 internal readonly record struct PackFile(string Key, string Path);
 
 /// <summary>

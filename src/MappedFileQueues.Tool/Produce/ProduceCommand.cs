@@ -1,8 +1,4 @@
-using System.CommandLine;
-using System.Globalization;
-using MappedFileQueues.Format;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Output;
+using System.Diagnostics;
 
 namespace MappedFileQueues.Tool.Produce;
 
@@ -14,9 +10,12 @@ internal static class ProduceCommand
 
     private const int SizeDefault = 64;
 
+    /// <summary>How much is searched for damage before the first append: some tenths of a second.</summary>
+    private const long LookLengthMax = 256L * 1024 * 1024;
+
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; created when it is missing.");
+        Argument<string> store = ToolOptions.Store("The store's directory; created when it is missing.");
         Option<string?> lines = ToolOptions.Path(
             "--lines",
             "Append one message for each line of the file, without its newline; - is standard input, and the default.",
@@ -24,28 +23,18 @@ internal static class ProduceCommand
         Option<long?> messages = ToolOptions.Number("--messages", "Append this many made-up messages instead.", 1, long.MaxValue);
         Option<long?> size = ToolOptions.Number(
             "--size", $"The length of each made-up message in bytes; default {SizeDefault}.", 0, MessageLengthMax, "B");
-        Option<long?> segmentSize = ToolOptions.Size(
-            "--segment-size",
-            "The length of a segment file of a new store, in whole pages; the longest message is 8 bytes shorter. An existing "
-                + "store keeps its own.",
-            1,
-            StoreMeta.SegmentLengthMax);
+        Option<long?> segmentSize = ToolOptions.SegmentSize();
         Option<long?> maxUnconsumed = ToolOptions.Size(
-            "--max-unconsumed",
-            "Wait while the slowest consumer of the store is so far behind. Ctrl-C ends the wait.",
-            1,
-            long.MaxValue);
+            "--max-unconsumed", "Wait while the slowest consumer of the store is so far behind. Ctrl-C ends the wait.", 1);
         Option<bool> behindDamage = ToolOptions.Flag(
             "--behind-damage",
             "Append although the log is damaged before its end, so that consumers that do not skip damage will not get there. "
                 + "Without it the command refuses, if the last 256 MiB show the damage.");
-        Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
-        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
-
+        StoreOptions opening = new();
         Command command = new(
             "produce", "Append messages to a store, one for each line of the input: `mfq produce orders --lines orders.txt`.")
         {
-            store, lines, messages, size, segmentSize, maxUnconsumed, behindDamage, lockTimeout, allowFileSystem,
+            store, lines, messages, size, segmentSize, maxUnconsumed, behindDamage, opening,
         };
         command.Validators.Add(result =>
         {
@@ -54,25 +43,23 @@ internal static class ProduceCommand
             if (result.GetResult(size) is not null && result.GetResult(messages) is null)
                 result.AddError("--size needs --messages.");
         });
-        command.SetAction(parsed =>
+        return command.Does(parsed =>
         {
-            MappedFileQueueOptions options = new()
-            {
-                StorePath = parsed.GetRequiredValue(store),
-                LockTimeout = parsed.GetValue(lockTimeout) ?? TimeSpan.Zero,
-                DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
-            };
+            MappedFileQueueOptions options = opening.Of(parsed, parsed.GetRequiredValue(store));
             options.SegmentSize = parsed.GetValue(segmentSize) ?? options.SegmentSize;
             options.MaxUnconsumedBytes = parsed.GetValue(maxUnconsumed) ?? 0;
-            bool goesBehindDamage = parsed.GetValue(behindDamage);
+            long start = Stopwatch.GetTimestamp();
 
             // The input is opened first, so that a wrong name leaves no new store.
-            string file = parsed.GetValue(lines) ?? "-";
-            using Stream? input = parsed.GetValue(messages) is not null ? null
-                : file == "-" ? NamedInput.OpenStandard() : NamedInput.Open(file);
-            using ProduceRun run = new(options);
-            if (run.IsOpen)
-                RefuseDamage(options.StorePath, goesBehindDamage);
+            string file = parsed.GetValue(lines) ?? NamedInput.Standard;
+            using Stream? input = parsed.GetValue(messages) is null ? NamedInput.Open(file) : null;
+            using TargetStore target = new(options, source: null);
+            if (!target.IsNew)
+            {
+                target.Open();
+                RefuseDamage(options.StorePath, isAllowed: parsed.GetValue(behindDamage));
+            }
+
             using Interruption interruption = new();
             bool isInterrupted = false;
             try
@@ -80,15 +67,20 @@ internal static class ProduceCommand
                 if (input is null)
                 {
                     int length = (int)(parsed.GetValue(size) ?? SizeDefault);
-                    AddMadeUp(run, parsed.GetValue(messages)!.Value, length, interruption.Token);
+                    AddMadeUp(target, parsed.GetValue(messages)!.Value, length, interruption.Token);
                 }
                 else
                 {
-                    AddLines(run, input, file, interruption.Token);
+                    InputReader reader = NamedInput.Reader(input, file, MessageLengthMax, interruption.Token);
+                    while (reader.TryReadLine(out ReadOnlySpan<byte> line))
+                    {
+                        interruption.Token.ThrowIfCancellationRequested();
+                        target.Add(line, target.Count, interruption.Token);
+                    }
                 }
 
                 // Without a line too.
-                run.Open();
+                target.Open();
             }
             catch (OperationCanceledException)
             {
@@ -96,20 +88,22 @@ internal static class ProduceCommand
                 isInterrupted = true;
             }
 
-            ProduceSummary summary = run.Sum(isInterrupted);
-            if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson(summary, ProduceJsonContext.Default.ProduceSummary);
-            else
-                OutputLine.Write(summary.ToString());
-            return isInterrupted ? interruption.ExitCode : ExitCodes.Success;
+            ProduceSummary summary = new(
+                target.Count, target.Bytes, target.FirstOffset, target.LastOffset,
+                Stopwatch.GetElapsedTime(start).TotalSeconds, isInterrupted);
+            return Result.Write(
+                parsed, summary, ToolJson.Lines.ProduceSummary, summary.ToString(),
+                isInterrupted ? interruption.ExitCode : ExitCodes.Success);
         });
-        return command;
     }
 
-    /// <summary>Warns or fails if appended messages will not be read. The store is open, and recovered, by now.</summary>
+    /// <summary>
+    /// Warns or fails if appended messages will not be read. A producer never reads the log, so it would append after damage, and
+    /// consumers that stop there would never see it. The store is open, and recovered, by now.
+    /// </summary>
     private static void RefuseDamage(string storePath, bool isAllowed)
     {
-        if (DamageLook.Find(storePath) is not { } damage)
+        if (FindDamage(storePath) is not { } damage)
             return;
         string found = $"The log is damaged before its end: offset={damage.Offset}, file={damage.File}, "
             + $"path={Path.GetFullPath(storePath)}. Consumers that do not skip damage will not reach what is appended.";
@@ -122,21 +116,29 @@ internal static class ProduceCommand
         ErrorLine.Write(found, ExitCodes.Success);
     }
 
-    private static void AddLines(ProduceRun run, Stream input, string file, CancellationToken interrupted)
+    /// <summary>
+    /// The first damage between the slowest consumer, or the first message if there is no consumer, and the tail; null if there
+    /// is none in the last <see cref="LookLengthMax"/> bytes and the segment in which they begin.
+    /// </summary>
+    private static QueueCorruptException? FindDamage(string storePath)
     {
-        bool isStandardInput = file == "-";
-        LineReader lines = new(
-            isStandardInput ? new InterruptibleStream(input, interrupted) : input,
-            isStandardInput ? "standard input" : file,
-            MessageLengthMax);
-        while (lines.TryRead(out ReadOnlySpan<byte> line))
+        MappedFileQueueInfo info = StoreInspector.Inspect(storePath);
+        long needed = info.Consumers.Select(consumer => consumer.Offset).DefaultIfEmpty(info.OldestOffset).Min();
+        long from = Math.Max(needed, info.TailOffset - LookLengthMax);
+        // A segment begins with a frame; only the consumer itself trusts an offset that it has stored.
+        long start = Math.Max(info.OldestOffset, from / info.SegmentSize * info.SegmentSize);
+
+        QueueCorruptException? found = null;
+        using var reader = MappedFileReader.Open(storePath, QueueStart.FromOffset(start), CorruptionPolicy.SkipMessage);
+        reader.CorruptionSkipped += (_, skipped) => found ??= skipped.NextOffset > needed ? skipped.Error : null;
+        while (found is null && reader.TryRead(out _) && reader.MessageOffset < info.TailOffset)
         {
-            interrupted.ThrowIfCancellationRequested();
-            run.Add(line, interrupted);
         }
+
+        return found ?? reader.DamageAhead;
     }
 
-    private static void AddMadeUp(ProduceRun run, long count, int size, CancellationToken interrupted)
+    private static void AddMadeUp(TargetStore target, long count, int size, CancellationToken interrupted)
     {
         byte[] message = new byte[size];
         for (int index = 0; index < size; index++)
@@ -148,9 +150,24 @@ internal static class ProduceCommand
             interrupted.ThrowIfCancellationRequested();
 
             // Each begins with its number, with as many of twenty digits as fit, so that a reader can see what is missing.
-            index.TryFormat(number, out _, "D20", CultureInfo.InvariantCulture);
+            index.TryFormat(number, out _, "D20");
             number[^Math.Min(number.Length, size)..].CopyTo(message);
-            run.Add(message, interrupted);
+            target.Add(message, index, interrupted);
         }
+    }
+}
+
+/// <summary>The result of `mfq produce`.</summary>
+internal sealed record ProduceSummary(
+    long Messages, long Bytes, long? FirstOffset, long? LastOffset, double Seconds, bool IsInterrupted)
+{
+    /// <summary>The summary as a sentence.</summary>
+    public override string ToString()
+    {
+        string what = Messages > 0
+            ? $"Produced {Messages} message{(Messages == 1 ? "" : "s")}, {Bytes} bytes, "
+                + $"offsets {FirstOffset} to {LastOffset}, in {Seconds:F3} s."
+            : IsInterrupted ? "Nothing was produced." : "Nothing to produce: the input is empty.";
+        return IsInterrupted ? $"Interrupted. {what}" : what;
     }
 }

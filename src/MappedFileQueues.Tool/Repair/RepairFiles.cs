@@ -1,18 +1,10 @@
-using System.Globalization;
-using MappedFileQueues.Format;
-using MappedFileQueues.Log.StoreFiles;
-using MappedFileQueues.Platform;
-
 namespace MappedFileQueues.Tool.Repair;
 
 /// <summary>
 /// Changes files of a store that nobody has open. The file as it was stays in `salvage/`. A segment is written anew as a whole,
 /// under another name, and takes the old one's place by one rename, so that a process that is killed leaves the old one or the
-/// new one. A segment that a snapshot shares is changed in this store only.
+/// new one. A segment that a snapshot shares is changed in this store only. The time names the copies.
 /// </summary>
-/// <param name="directory">The store.</param>
-/// <param name="meta">Its geometry.</param>
-/// <param name="time">Names the copies.</param>
 internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateTimeOffset time)
 {
     private const int PieceLength = 1 << 20;
@@ -28,8 +20,6 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
     public IReadOnlyList<string> Salvage => _salvage;
 
     /// <summary>Turns stretches of a segment into padding; a missing segment is made, and a short one gets its length.</summary>
-    /// <param name="start">The segment.</param>
-    /// <param name="ranges">What becomes padding.</param>
     /// <param name="zeroFrom">From here on everything becomes zero; null for nothing.</param>
     public void Pad(long start, IReadOnlyList<(long From, long To)> ranges, long? zeroFrom)
     {
@@ -38,7 +28,7 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
         {
             WholeFile.Write(directory, name, copy => Fill(copy, file, start, ranges, zeroFrom), Suffix);
             if (file is not null)
-                Keep(name, file);
+                Keep(name, file, isChanged: false);
         }
 
         directory.Rename(name + Suffix, name);
@@ -136,30 +126,20 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
             position = Math.Max(position, file.FindData(position));
             if (position >= end)
                 return;
-            int wanted = (int)Math.Min(buffer.Length, end - position);
-            int read = TryRead(file, buffer.AsSpan(0, wanted), position);
+            Span<byte> piece = buffer.AsSpan(0, (int)Math.Min(buffer.Length, end - position));
+            int read = TryRead(file, piece, position);
             if (read < 0)
             {
-                wanted = Math.Min(wanted, PageLength);
-                read = TryRead(file, buffer.AsSpan(0, wanted), position);
-                read = read < 0 ? wanted : CopyPiece(copy, buffer.AsSpan(0, read), position);
-            }
-            else
-            {
-                CopyPiece(copy, buffer.AsSpan(0, read), position);
+                piece = piece[..Math.Min(piece.Length, PageLength)];
+                read = TryRead(file, piece, position);
             }
 
             if (read == 0)
                 return;
-            position += read;
+            if (read > 0 && piece[..read].ContainsAnyExcept((byte)0))
+                copy.WriteAt(piece[..read], position);
+            position += read < 0 ? piece.Length : read;
         }
-    }
-
-    private static int CopyPiece(PlatformFile copy, ReadOnlySpan<byte> bytes, long position)
-    {
-        if (bytes.ContainsAnyExcept((byte)0))
-            copy.WriteAt(bytes, position);
-        return bytes.Length;
     }
 
     private static int TryRead(PlatformFile file, Span<byte> bytes, long position)
@@ -177,19 +157,18 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
     private void KeepCopy(string name)
     {
         using PlatformFile? file = directory.Open(name, FileOpening.Read);
-        if (file is null)
-            return;
-        string kept = NameFor(name);
-        WholeFile.Write(directory, kept, copy => CopyWhole(file, copy));
-        WholeFile.Install(directory, kept);
-        _salvage.Add(kept);
+        if (file is not null)
+            Keep(name, file, isChanged: true);
     }
 
-    /// <summary>The file stays under another name: what the disk cannot read is kept too. Without links it is copied.</summary>
-    private void Keep(string name, PlatformFile file)
+    /// <summary>
+    /// Keeps the file under another name. One that is not changed in its place is linked, where there are links: what the disk
+    /// cannot read is kept too.
+    /// </summary>
+    private void Keep(string name, PlatformFile file, bool isChanged)
     {
         string kept = NameFor(name);
-        if (!directory.TryLink(name, directory, kept))
+        if (isChanged || !directory.TryLink(name, directory, kept))
         {
             WholeFile.Write(directory, kept, copy => CopyWhole(file, copy));
             directory.Rename(kept + WholeFile.TemporarySuffix, kept);
@@ -202,11 +181,10 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
     private string NameFor(string name)
     {
         directory.CreateSubdirectory(StoreNames.Salvage);
-        string stamp = time.UtcDateTime.ToString("yyyyMMdd'T'HHmmss'Z'", CultureInfo.InvariantCulture);
-        string kept = $"{StoreNames.Salvage}/repair-{stamp}-{name.Replace('/', '-')}";
+        string kept = $"{StoreNames.Salvage}/repair-{time.UtcDateTime:yyyyMMdd'T'HHmmss'Z'}-{name.Replace('/', '-')}";
         string free = kept;
         for (int number = 2; directory.Identify(free) is not null; number++)
-            free = $"{kept}.{number.ToString(CultureInfo.InvariantCulture)}";
+            free = $"{kept}.{number}";
         return free;
     }
 }

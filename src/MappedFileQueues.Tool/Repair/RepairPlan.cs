@@ -1,13 +1,6 @@
-using MappedFileQueues.Format;
-using MappedFileQueues.Inspection;
+using System.Text.Json.Serialization;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Opening;
-using MappedFileQueues.Log.StoreFiles;
-using MappedFileQueues.Platform;
-using MappedFileQueues.Platform.Choice;
-using MappedFileQueues.Tool.Consumers;
-using MappedFileQueues.Tool.Output;
-using MappedFileQueues.Tool.Verify;
 
 namespace MappedFileQueues.Tool.Repair;
 
@@ -105,13 +98,14 @@ internal sealed class RepairPlan
             Repair(_store.Window.StartOf(_passed)).ZeroFrom = _passed;
     }
 
-    private void AddLowWater(long from, long to) => _steps.Add(new RepairStep(
+    private void Add(string file, string action, string? loss, Action<RepairFiles> apply) =>
+        _steps.Add(new RepairStep(file, action, loss) { Apply = apply });
+
+    private void AddLowWater(long from, long to) => Add(
         StoreNames.LowWater,
         $"the log begins at offset {Report.Number(to)}",
-        $"all messages from offset {Report.Number(from)} to there: {Report.Bytes(to - from)}, whose files are missing")
-    {
-        Apply = files => files.SetLowWater(to, _epoch, _boot),
-    });
+        $"all messages from offset {Report.Number(from)} to there: {Report.Bytes(to - from)}, whose files are missing",
+        files => files.SetLowWater(to, _epoch, _boot));
 
     /// <summary>Notes that a stretch becomes padding, segment by segment.</summary>
     private void Pad(long from, long to, DamagedRange? damage)
@@ -145,10 +139,8 @@ internal sealed class RepairPlan
             : "made anew, of padding";
         string? loss = bytes == 0 ? null
             : $"the messages in {Report.Bytes(bytes)}: offsets {string.Join("; ", repair.Reasons)}";
-        _steps.Add(new RepairStep(StoreNames.Segment(start), bytes == 0 ? "padding ends the last batch" : what, loss)
-        {
-            Apply = files => files.Pad(start, repair.Ranges, repair.ZeroFrom),
-        });
+        Add(StoreNames.Segment(start), bytes == 0 ? "padding ends the last batch" : what, loss,
+            files => files.Pad(start, repair.Ranges, repair.ZeroFrom));
     }
 
     private void AddFinding(FileFinding finding)
@@ -158,26 +150,20 @@ internal sealed class RepairPlan
         string file = finding.File;
         if (file == StoreNames.Retention)
         {
-            _steps.Add(new RepairStep(file, "removed: everything is kept until `mfq retention` sets a policy", "the policy")
-            {
-                Apply = files => files.Remove(file),
-            });
+            Add(file, "removed: everything is kept until `mfq retention` sets a policy", "the policy",
+                files => files.Remove(file));
         }
         else if (file == StoreNames.Checkpoint)
         {
             long safe = _found.SafeOffset;
-            _steps.Add(new RepairStep(file, $"written anew: all before offset {Report.Number(safe)} was checked", null)
-            {
-                Apply = files => files.SetCheckpoint(safe, _epoch + 1, _boot),
-            });
+            Add(file, $"written anew: all before offset {Report.Number(safe)} was checked", null,
+                files => files.SetCheckpoint(safe, _epoch + 1, _boot));
         }
         else if (file == StoreNames.LowWater)
         {
             long start = _store.Window.StartOf(_found.FirstOffset);
-            _steps.Add(new RepairStep(file, $"written anew: nothing is left before offset {Report.Number(start)}", null)
-            {
-                Apply = files => files.SetLowWater(start, _epoch, _boot),
-            });
+            Add(file, $"written anew: nothing is left before offset {Report.Number(start)}", null,
+                files => files.SetLowWater(start, _epoch, _boot));
         }
         else if (finding.Consumer is not null)
         {
@@ -211,13 +197,11 @@ internal sealed class RepairPlan
         AddCursor(file, place, where, again);
     }
 
-    private void AddCursor(string file, long place, string where, string again) => _steps.Add(new RepairStep(
+    private void AddCursor(string file, long place, string where, string again) => Add(
         file,
         $"consumer {ConsumerName.Show(CursorFile.NameOf(file))} goes back to {where}, offset {Report.Number(place)}{again}",
-        null)
-    {
-        Apply = files => files.SetCursor(file, place),
-    });
+        null,
+        files => files.SetCursor(file, place));
 
     /// <summary>The start of the frame that an offset lies in, as far as a walk comes from its segment's first byte.</summary>
     private long FindFrameBefore(long offset)
@@ -238,9 +222,20 @@ internal sealed class RepairPlan
     private sealed class SegmentRepair
     {
         public List<(long From, long To)> Ranges { get; } = [];
-
         public List<string> Reasons { get; } = [];
-
         public long? ZeroFrom { get; set; }
     }
 }
+
+/// <summary>One change to one file, and what is lost by it, or rather by the damage; null for nothing.</summary>
+internal sealed record RepairStep(string File, string Action, string? Loss)
+{
+    /// <summary>Makes the change; a process that dies in it leaves the file as it was, or as it should be.</summary>
+    [JsonIgnore]
+    public Action<RepairFiles> Apply { get; init; } = static _ => { };
+}
+
+/// <summary>What `mfq repair` would do, or did.</summary>
+internal sealed record RepairReport(
+    string StorePath, bool IsDryRun, IReadOnlyList<RepairStep> Steps, IReadOnlyList<string> LeftAlone,
+    IReadOnlyList<string> Salvage, StoreVerification? After);

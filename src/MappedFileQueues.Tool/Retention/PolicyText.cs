@@ -1,6 +1,3 @@
-using System.Globalization;
-using MappedFileQueues.Tool.Output;
-
 namespace MappedFileQueues.Tool.Retention;
 
 /// <summary>A store's policy, and what it holds back, in words.</summary>
@@ -16,7 +13,7 @@ internal static class PolicyText
         if (policy.MaxBytes is { } bytes)
             limits.Add(Report.Bytes(bytes));
         if (policy.MaxAge is { } age)
-            limits.Add(age.ToString("c", CultureInfo.InvariantCulture));
+            limits.Add($"{age:c}");
         if (policy.MinFreeBytes is { } free)
             limits.Add($"{Report.Bytes(free)} of the disk free");
         string keeps = limits.Count == 0 ? "everything is kept" : string.Join(", ", limits);

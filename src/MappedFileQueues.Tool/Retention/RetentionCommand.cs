@@ -1,8 +1,3 @@
-using System.CommandLine;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Info;
-using MappedFileQueues.Tool.Output;
-
 namespace MappedFileQueues.Tool.Retention;
 
 /// <summary>`mfq retention`: shows or sets how much of its past a store keeps.</summary>
@@ -10,23 +5,23 @@ internal static class RetentionCommand
 {
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it may be in use.");
+        Argument<string> store = ToolOptions.Store("The store's directory; it may be in use.");
         Option<bool> show = ToolOptions.Flag("--show", "Show the policy; the default without any other option.");
         Option<bool> none = ToolOptions.Flag("--none", "Keep everything.");
-        Option<long?> maxBytes = ToolOptions.Size("--max-bytes", "The most bytes that the segments take.", 1, long.MaxValue);
+        Option<long?> maxBytes = ToolOptions.Size("--max-bytes", "The most bytes that the segments take.", 1);
         Option<TimeSpan?> maxAge = ToolOptions.Limit("--max-age", "How long a segment is kept after it was completed.");
-        Option<long?> minFree = ToolOptions.Size("--min-free", "The least bytes of the disk that stay free.", 1, long.MaxValue);
+        Option<long?> minFree = ToolOptions.Size("--min-free", "The least bytes of the disk that stay free.", 1);
         Option<bool> dropUnread = ToolOptions.Flag("--drop-unread", "Remove messages whether consumers have read them or not.");
         Option<long?> unreadMax = ToolOptions.Size(
-            "--max-unread", "A consumer that is further behind keeps nothing any longer.", 1, long.MaxValue);
+            "--max-unread", "A consumer that is further behind keeps nothing any longer.", 1);
         Option<bool> noRecycle = ToolOptions.Flag("--no-recycle", "Delete the files of removed segments; do not use them again.");
-        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
+        StoreOptions opening = new(lockHelp: null);
         Command command = new(
             "retention",
             "Show or set how much of its past a store keeps: `mfq retention orders --max-bytes 10GiB --max-age 72h`. The options "
                 + "of one call replace the policy before.")
         {
-            store, show, none, maxBytes, maxAge, minFree, dropUnread, unreadMax, noRecycle, allowFileSystem,
+            store, show, none, maxBytes, maxAge, minFree, dropUnread, unreadMax, noRecycle, opening,
         };
         command.Validators.Add(result =>
         {
@@ -38,7 +33,7 @@ internal static class RetentionCommand
             else if (refines && !isSet)
                 result.AddError("Give a limit: --max-bytes, --max-age or --min-free.");
         });
-        command.SetAction(parsed =>
+        return command.Does(parsed =>
         {
             string path = parsed.GetRequiredValue(store);
             var policy = new RetentionOptions
@@ -54,23 +49,13 @@ internal static class RetentionCommand
             bool sets = parsed.GetValue(none) || parsed.GetResult(maxAge) is not null || policy != new RetentionOptions();
             if (sets)
             {
-                using QueueCore queue = AttachedStore.Open(new MappedFileQueueOptions
-                {
-                    StorePath = path,
-                    DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
-                });
+                using QueueCore queue = opening.Open(parsed, store);
                 queue.SetRetention(policy);
                 queue.ApplyRetention();
             }
 
-            MappedFileQueueInfo info = StoreInspector.Inspect(path);
-            if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson(info, InfoJsonContext.Default.MappedFileQueueInfo);
-            else
-                Print(info);
-            return ExitCodes.Success;
+            return Result.Write(parsed, StoreInspector.Inspect(path), ToolJson.Default.MappedFileQueueInfo, Print);
         });
-        return command;
     }
 
     private static void Print(MappedFileQueueInfo info)

@@ -1,8 +1,4 @@
-using System.CommandLine;
-using System.Text.Json.Serialization;
 using MappedFileQueues.Log.Snapshots;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Snapshots;
 
@@ -11,37 +7,24 @@ internal static class SnapshotCommand
 {
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it may be in use.");
+        Argument<string> store = ToolOptions.Store("The store's directory; it may be in use.");
         Argument<string> target = ToolOptions.PathArgument("TARGET", "A directory that is missing or empty.");
         Option<bool> keepId = ToolOptions.Flag(
             "--keep-id", "Give the copy the store's own id, for a copy that is to take the store's place.");
-        Option<TimeSpan?> lockTimeout = ToolOptions.Duration(
-            "--lock-timeout", "How long to wait for a program that is opening the store; at least 30 s.");
-        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
-        Command command = new(
+        StoreOptions opening = new("How long to wait for a program that is opening the store; at least 30 s.");
+        return new Command(
             "snapshot",
             "Copy a store up to one offset while programs go on using it: `mfq snapshot orders backups/orders-1`. Full segments "
                 + "are shared with the copy by hard links where the file system allows that.")
         {
-            store, target, keepId, lockTimeout, allowFileSystem,
-        };
-        command.SetAction(parsed =>
+            store, target, keepId, opening,
+        }.Does(parsed =>
         {
-            using QueueCore queue = AttachedStore.Open(new MappedFileQueueOptions
-            {
-                StorePath = parsed.GetRequiredValue(store),
-                LockTimeout = parsed.GetValue(lockTimeout) ?? TimeSpan.Zero,
-                DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
-            });
+            using QueueCore queue = opening.Open(parsed, store);
             SnapshotResult result = queue.Snapshot(
                 parsed.GetRequiredValue(target), new SnapshotOptions { KeepStoreId = parsed.GetValue(keepId) });
-            if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson(result, SnapshotJsonContext.Default.SnapshotResult);
-            else
-                Print(result);
-            return ExitCodes.Success;
+            return Result.Write(parsed, result, ToolJson.Default.SnapshotResult, Print);
         });
-        return command;
     }
 
     private static void Print(SnapshotResult result)
@@ -55,8 +38,3 @@ internal static class SnapshotCommand
         report.Write();
     }
 }
-
-/// <summary>The JSON of `mfq snapshot`.</summary>
-[JsonSourceGenerationOptions(PropertyNamingPolicy = JsonKnownNamingPolicy.CamelCase, WriteIndented = true)]
-[JsonSerializable(typeof(SnapshotResult))]
-internal sealed partial class SnapshotJsonContext : JsonSerializerContext;

@@ -1,8 +1,3 @@
-using System.Globalization;
-using MappedFileQueues.Tool.Check;
-using MappedFileQueues.Tool.Consumers;
-using MappedFileQueues.Tool.Output;
-
 namespace MappedFileQueues.Tool.Top;
 
 /// <summary>
@@ -17,9 +12,6 @@ internal static class StackedPicture
     private const int StateLinesMax = 4;
 
     /// <summary>The lines, of text that a terminal may be given.</summary>
-    /// <param name="title">The folder and the time.</param>
-    /// <param name="pictures">The stores, the worst first.</param>
-    /// <param name="width">The columns of the terminal.</param>
     /// <param name="height">The most lines; what has no room is counted on the last one.</param>
     public static IReadOnlyList<string> Lines(string title, IReadOnlyList<StorePicture> pictures, int width, int height)
     {
@@ -43,16 +35,15 @@ internal static class StackedPicture
             lines.AddRange(store);
         }
 
-        return lines.Count > height ? [.. lines.Take(height)] : lines;
+        return [.. lines.Take(height)];
     }
 
     /// <summary>How many stores there are, and how many of each kind.</summary>
-    public static string Summary(IEnumerable<StorePicture> pictures)
+    private static string Summary(IReadOnlyList<StorePicture> all)
     {
-        StorePicture[] all = [.. pictures];
         IEnumerable<string> kinds = all.GroupBy(one => one.Status).OrderBy(kind => kind.Key.Rank())
             .Select(kind => $"{kind.Count()} {kind.Key.Word()}");
-        return $"{Report.Count(all.Length, "store")}: {string.Join(", ", kinds)}";
+        return $"{Report.Count(all.Count, "store")}: {string.Join(", ", kinds)}";
     }
 
     private static List<string> StoreLines(StorePicture one, int width)
@@ -72,9 +63,9 @@ internal static class StackedPicture
         string consumer = one.Consumer is { } name ? $" {ConsumerName.InBrackets(name)}" : "";
         List<string> facts = [$"end {Report.Number(one.Offset)}", $"lag {Report.Size(one.Lag)}{consumer}"];
         if (one.BytesPerSecond is { } grown)
-            facts.Add(string.Create(CultureInfo.InvariantCulture, $"{grown / 1e6:N1} MB/s in"));
+            facts.Add($"{grown / 1e6:N1} MB/s in");
         if (one.ConsumedPerSecond is { } read)
-            facts.Add(string.Create(CultureInfo.InvariantCulture, $"{read / 1e6:N1} MB/s out"));
+            facts.Add($"{read / 1e6:N1} MB/s out");
         if (one.Unflushed > 0)
             facts.Add($"{Report.Size(one.Unflushed)} not on disk");
         if (one.Attached.Count > 0)
@@ -103,13 +94,11 @@ internal static class StackedPicture
     /// <summary>The end of a path tells stores apart.</summary>
     private static string KeepEnd(string text, int width)
     {
-        int over = TerminalWidth.Of(text) - width;
-        if (over <= 0)
+        if (TerminalWidth.Of(text) <= width)
             return text;
-        // One column for the mark; of a character that takes two, both go.
-        int begin = TerminalWidth.Fitting(text, over + 1);
-        if (TerminalWidth.Of(text[..begin]) <= over)
-            begin += char.IsHighSurrogate(text[begin]) ? 2 : 1;
-        return $"…{text[begin..]}";
+        // One column for the mark.
+        while (text.Length > 0 && TerminalWidth.Of(text) >= width)
+            text = text[(char.IsHighSurrogate(text[0]) ? 2 : 1)..];
+        return $"…{text}";
     }
 }

@@ -1,7 +1,4 @@
 using System.Diagnostics;
-using System.Globalization;
-using MappedFileQueues.Tool.Check;
-using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Top;
 
@@ -60,18 +57,9 @@ internal sealed class StoreFolder(string root)
 
         (CheckStatus status, string state) = StateOf(now.Info, before);
         return new StorePicture(
-            name,
-            status,
-            now.Info.PublishedOffset,
-            grown,
-            consumed,
-            last?.Lag ?? 0,
-            last?.Name,
-            Math.Max(0, now.Info.TailOffset - now.Info.ConfirmedOffset),
-            now.Info.BytesOnDisk,
-            now.Info.ProducerProcesses,
-            now.Info.AttachedProcesses,
-            state);
+            name, status, now.Info.PublishedOffset, grown, consumed, last?.Lag ?? 0, last?.Name,
+            Math.Max(0, now.Info.TailOffset - now.Info.ConfirmedOffset), now.Info.BytesOnDisk, now.Info.ProducerProcesses,
+            now.Info.AttachedProcesses, state);
     }
 
     /// <summary>A claim counts when it stood in the picture before, too: a working producer has another one each time.</summary>
@@ -82,11 +70,7 @@ internal sealed class StoreFolder(string root)
         if (now.FileProblems is [var damage, ..])
             return (CheckStatus.Critical, $"DAMAGED: {OneLine(damage)}");
         if (now.FlushFailingSince is { } since)
-        {
-            return (CheckStatus.Critical, string.Create(
-                CultureInfo.InvariantCulture, $"FLUSHES FAIL since {since:HH:mm:ss}, pid {now.FlushFailingProcessId}"));
-        }
-
+            return (CheckStatus.Critical, $"FLUSHES FAIL since {since:HH:mm:ss}, pid {now.FlushFailingProcessId}");
         MappedFileClaimInfo? claim = now.OpenClaims.FirstOrDefault(
             one => before?.OpenClaims.Any(other => other.Offset == one.Offset && other.Slot == one.Slot) == true);
         if (claim is not null)
@@ -99,10 +83,22 @@ internal sealed class StoreFolder(string root)
         }
 
         return now.RetentionFailingSince is { } failing
-            ? (CheckStatus.Warning, string.Create(
-                CultureInfo.InvariantCulture, $"RETENTION FAILS since {failing:HH:mm:ss}, pid {now.RetentionFailingProcessId}"))
+            ? (CheckStatus.Warning, $"RETENTION FAILS since {failing:HH:mm:ss}, pid {now.RetentionFailingProcessId}")
             : (CheckStatus.Ok, "ok");
     }
 
     private static string OneLine(string text) => text.ReplaceLineEndings(" ");
 }
+
+/// <summary>One store at one moment.</summary>
+internal sealed record StorePicture(
+    string Store, CheckStatus Status, long Offset, double? BytesPerSecond, double? ConsumedPerSecond, long Lag, string? Consumer,
+    long Unflushed, long BytesOnDisk, IReadOnlyList<int> Producers, IReadOnlyList<int> Attached, string State)
+{
+    /// <summary>A store, or a folder, that nobody can look at.</summary>
+    public static StorePicture Unknown(string store, string why) =>
+        new(store, CheckStatus.Unknown, 0, null, null, 0, null, 0, 0, [], [], why.ReplaceLineEndings(" "));
+}
+
+/// <summary>A picture of all stores, the worst first.</summary>
+internal sealed record TopPicture(IReadOnlyList<StorePicture> Stores);

@@ -1,10 +1,3 @@
-using System.CommandLine;
-using System.Globalization;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Check;
-using MappedFileQueues.Tool.Consumers;
-using MappedFileQueues.Tool.Output;
-
 namespace MappedFileQueues.Tool.Top;
 
 /// <summary>`mfq top`: every store below a folder, live.</summary>
@@ -34,15 +27,14 @@ internal static class TopCommand
         Option<bool> once = ToolOptions.Flag("--once", "One picture, then end.");
         Option<TimeSpan?> interval = ToolOptions.Wait(
             "--interval", "The time between two pictures, at least 100ms; default 2s.");
-        Command command = new(
+        return new Command(
             "top",
             "Watch every store below a folder: how fast it grows, how far consumers are behind, what is not on disk, who has it "
                 + "open, who blocks it: `mfq top /data`. The worst come first. It only reads, and works while the programs hang. "
                 + "q ends it.")
         {
             folder, once, interval,
-        };
-        command.SetAction(parsed =>
+        }.Does(parsed =>
         {
             string root = Path.GetFullPath(parsed.GetRequiredValue(folder));
             if (!Directory.Exists(root))
@@ -51,7 +43,6 @@ internal static class TopCommand
                 : parsed.GetValue(interval) is null ? s_intervalDefault : s_intervalMin;
             return Watch(root, parsed.GetValue(once), pause, OutputOption.IsJson(parsed));
         });
-        return command;
     }
 
     private static int Watch(string root, bool isOnce, TimeSpan pause, bool isJson)
@@ -67,7 +58,7 @@ internal static class TopCommand
             {
                 IReadOnlyList<StorePicture> pictures = folder.Take();
                 if (isJson)
-                    OutputOption.WriteJson(new TopPicture(pictures), TopJsonContext.Default.TopPicture);
+                    Result.WriteJson(new TopPicture(pictures), ToolJson.Lines.TopPicture);
                 else
                     Show(root, pictures, isScreen);
                 if (isOnce)
@@ -101,22 +92,15 @@ internal static class TopCommand
 
     private static void Show(string root, IReadOnlyList<StorePicture> pictures, bool isScreen)
     {
-        string title = string.Create(
-            CultureInfo.InvariantCulture, $"{TerminalText.ForOutput(root)}  {DateTime.UtcNow:HH:mm:ss} UTC");
+        string title = $"{TerminalText.ForOutput(root)}  {DateTime.UtcNow:HH:mm:ss} UTC";
         Report report = new(
             title, "store", "end", "MB/s", "lag", "read MB/s", "consumer", "not on disk", "producers", "attached", "state");
         foreach (StorePicture one in pictures)
         {
             report.Add(
-                one.Store,
-                Report.Number(one.Offset),
-                Rate(one.BytesPerSecond),
-                Report.Number(one.Lag),
-                Rate(one.ConsumedPerSecond),
-                one.Consumer is { } name ? ConsumerName.Show(name) : "-",
-                Report.Number(one.Unflushed),
-                Ids(one.Producers),
-                Ids(one.Attached),
+                one.Store, Report.Number(one.Offset), Rate(one.BytesPerSecond), Report.Number(one.Lag),
+                Rate(one.ConsumedPerSecond), one.Consumer is { } name ? ConsumerName.Show(name) : "-",
+                Report.Number(one.Unflushed), Ids(one.Producers), Ids(one.Attached),
                 one.Status == CheckStatus.Ok ? one.State : $"{one.Status.Word()}: {one.State}");
         }
 
@@ -124,15 +108,13 @@ internal static class TopCommand
             ToolConsole.Out.Write(Home + ClearToEnd);
         if (pictures.Count == 0)
             OutputLine.Write($"No store below {root}.");
-        else if (HasRoom(report, isScreen))
+        // A file has room for every table. A screen that is drawn anew has none for what is lower than it.
+        else if (ToolConsole.IsOutputRedirected
+            || (report.TableWidth <= Console.WindowWidth && (!isScreen || report.TableHeight < Console.WindowHeight)))
             report.Write();
         else
             WriteStacked(title, pictures, isScreen);
     }
-
-    /// <summary>A file has room for every table. A screen that is drawn anew has none for what is lower than it.</summary>
-    private static bool HasRoom(Report report, bool isScreen) => ToolConsole.IsOutputRedirected
-        || (report.TableWidth <= Console.WindowWidth && (!isScreen || report.TableHeight < Console.WindowHeight));
 
     private static void WriteStacked(string title, IReadOnlyList<StorePicture> pictures, bool isScreen)
     {
@@ -143,8 +125,7 @@ internal static class TopCommand
         ToolConsole.Out.Flush();
     }
 
-    private static string Rate(double? bytes) =>
-        bytes is { } value ? (value / 1e6).ToString("N1", CultureInfo.InvariantCulture) : "-";
+    private static string Rate(double? bytes) => bytes is { } value ? $"{value / 1e6:N1}" : "-";
 
     private static string Ids(IReadOnlyList<int> ids) => ids.Count == 0 ? "-" : string.Join(",", ids);
 }

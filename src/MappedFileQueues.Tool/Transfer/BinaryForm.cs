@@ -1,5 +1,5 @@
 using System.Buffers.Binary;
-using MappedFileQueues.Format;
+using System.Runtime.InteropServices;
 using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Tool.Transfer;
@@ -30,7 +30,7 @@ internal static class BinaryForm
         BinaryPrimitives.WriteInt32LittleEndian(bytes[24..], header.StructSize);
         BinaryPrimitives.WriteUInt64LittleEndian(bytes[32..], header.Layout);
         BinaryPrimitives.WriteInt64LittleEndian(bytes[40..], header.SegmentSize);
-        Seal(bytes);
+        Crc32C.Seal(bytes);
         output.Write(bytes);
     }
 
@@ -58,24 +58,26 @@ internal static class BinaryForm
     /// <summary>Reads the header; the magic is part of the bytes.</summary>
     public static StoreHeader ReadHeader(ReadOnlySpan<byte> bytes)
     {
-        uint stored = BinaryPrimitives.ReadUInt32LittleEndian(bytes[(HeaderLength - ChecksumLength)..]);
-        if (stored != Crc32C.Compute(bytes[..(HeaderLength - ChecksumLength)]))
+        if (!Crc32C.IsSealed(bytes))
             throw new ToolException("The head of the export is damaged. Export the store again.");
-        var header = new StoreHeader(
+        return new StoreHeader(
             StoreHeader.Version,
             new Guid(bytes.Slice(8, 16)),
             BinaryPrimitives.ReadInt32LittleEndian(bytes[24..]),
             BinaryPrimitives.ReadUInt64LittleEndian(bytes[32..]),
             BinaryPrimitives.ReadInt64LittleEndian(bytes[40..]));
-        return header;
     }
 
-    /// <summary>The length of the message behind a prefix; false for the end, whose count is given instead.</summary>
+    /// <summary>
+    /// The length of the message after a prefix; false for the end, whose count is given instead, and for less than a prefix.
+    /// </summary>
     public static bool TryReadPrefix(ReadOnlySpan<byte> prefix, out int length, out long count)
     {
+        (length, count) = (0, 0);
+        if (prefix.Length < PrefixLength)
+            return false;
         uint word = BinaryPrimitives.ReadUInt32LittleEndian(prefix);
         count = BinaryPrimitives.ReadInt64LittleEndian(prefix[4..]);
-        length = 0;
         if (word == EndMark)
             return false;
         if (word > FrameHeader.PayloadLengthMax)
@@ -84,17 +86,7 @@ internal static class BinaryForm
         return true;
     }
 
-    public static uint ChecksumOf(ReadOnlySpan<byte> prefix, ReadOnlySpan<byte> message)
-    {
-        byte[] head = prefix.ToArray();
-        uint crc = Crc32C.Append(uint.MaxValue, ref head[0], 8);
-        crc = (uint)Crc32C.Step(crc, BinaryPrimitives.ReadUInt32LittleEndian(prefix[8..]));
-        byte none = 0;
-        return message.IsEmpty
-            ? Crc32C.Append(crc, ref none, 0)
-            : Crc32C.Append(crc, ref System.Runtime.InteropServices.MemoryMarshal.GetReference(message), message.Length);
-    }
-
-    private static void Seal(Span<byte> bytes) => BinaryPrimitives.WriteUInt32LittleEndian(
-        bytes[^ChecksumLength..], Crc32C.Compute(bytes[..^ChecksumLength]));
+    public static uint ChecksumOf(ReadOnlySpan<byte> prefix, ReadOnlySpan<byte> message) => Crc32C.Append(
+        Crc32C.Append(uint.MaxValue, ref MemoryMarshal.GetReference(prefix), PrefixLength),
+        ref MemoryMarshal.GetReference(message), message.Length);
 }

@@ -1,69 +1,47 @@
-using System.CommandLine;
 using System.Text.Json;
-using MappedFileQueues.Platform;
-using MappedFileQueues.Platform.Choice;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Consume;
-using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Transfer;
 
 /// <summary>`mfq export`: writes all messages of a store in a form that outlives this version.</summary>
 internal static class ExportCommand
 {
-    private const int BrokenPipe = 32;
-
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it may be in use.");
+        Argument<string> store = ToolOptions.Store("The store's directory; it may be in use.");
         Option<string?> to = ToolOptions.Path(
             "--to", "The file to write; it must not exist. Without it: standard output.", "FILE");
         Option<string> format = ToolOptions.OneOf(
             "--format",
             "jsonl: a line of JSON for each message, as `mfq consume --format json` writes it; binary: smaller, with checksums.",
             "jsonl", "binary");
-        Option<long?> from = ToolOptions.Number(
-            "--from", "Begin at this offset instead of at the first message.", 0, long.MaxValue);
-        Option<bool> skipDamage = ToolOptions.Flag("--skip-damage", "Continue after damage, and tell it on standard error.");
-        Command command = new(
+        SourceOptions source = new();
+        return new Command(
             "export",
             "Write the messages that a store holds now to a file: `mfq export orders --to orders.jsonl`. It only reads. "
                 + "`mfq import` makes a store of it.")
         {
-            store, to, format, from, skipDamage,
-        };
-        command.SetAction(parsed =>
+            store, to, format, source,
+        }.Does(parsed =>
         {
             using Interruption interruption = new();
-            ConsumePlan plan = ConsumePlan.WithoutTrace(
-                parsed.GetRequiredValue(store), parsed.GetValue(from), parsed.GetValue(skipDamage));
+            ConsumePlan plan = source.Of(parsed, parsed.GetRequiredValue(store));
             bool isBinary = parsed.GetRequiredValue(format) == "binary";
-            if (parsed.GetValue(to) is not { } file)
-                return WriteToOutput(plan, isBinary, interruption);
+            if (parsed.GetValue(to) is { } file)
+            {
+                TransferResult result = WriteToFile(plan, isBinary, Path.GetFullPath(file), interruption.Token);
+                return result.IsComplete ? result.Write(parsed, "Exported", interruption) : interruption.ExitCode;
+            }
 
-            TransferResult result = WriteToFile(plan, isBinary, Path.GetFullPath(file), interruption.Token);
-            if (!result.IsComplete)
-                return interruption.ExitCode;
-            if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
-            else
-                OutputLine.Write($"Exported {Report.Count(result.Messages, "message")}, {Report.Bytes(result.Bytes)}.");
-            return ExitCodes.Success;
+            try
+            {
+                using Stream output = StandardOutput.Open();
+                return Write(plan, isBinary, output, interruption.Token).IsComplete ? ExitCodes.Success : interruption.ExitCode;
+            }
+            catch (IOException exception) when (StandardOutput.IsBrokenPipe(exception))
+            {
+                return ExitCodes.Success;
+            }
         });
-        return command;
-    }
-
-    private static int WriteToOutput(ConsumePlan plan, bool isBinary, Interruption interruption)
-    {
-        try
-        {
-            using Stream output = StandardOutput.Open();
-            return Write(plan, isBinary, output, interruption.Token).IsComplete ? ExitCodes.Success : interruption.ExitCode;
-        }
-        catch (IOException exception) when (exception.HResult == BrokenPipe)
-        {
-            return ExitCodes.Success;
-        }
     }
 
     /// <summary>The file appears under its name when it is whole and on disk, and not at all otherwise.</summary>
@@ -100,18 +78,14 @@ internal static class ExportCommand
         }
     }
 
-    /// <summary>
-    /// True also for the names of standard output, whatever that is. The platform's own opening tells the kinds apart.
-    /// </summary>
+    /// <summary>True also for the names of standard output, whatever that is.</summary>
     private static bool IsDeviceOrPipe(string file)
     {
-        string folder = Path.GetDirectoryName(file)!;
-        if (folder is "/dev" or "/dev/fd")
+        if (Path.GetDirectoryName(file) is "/dev" or "/dev/fd")
             return true;
         try
         {
-            using HeldDirectory? held = CurrentPlatform.Services.OpenDirectory(folder, create: false, mode: null);
-            using PlatformFile? opened = held?.Open(Path.GetFileName(file), FileOpening.Read);
+            CurrentPlatform.Services.TryOpenForReading(file)?.Dispose();
             return false;
         }
         catch (QueueDiskException error)
@@ -128,7 +102,7 @@ internal static class ExportCommand
         if (isBinary)
             BinaryForm.WriteHeader(output, source.Header);
         else
-            WriteLine(output, JsonSerializer.SerializeToUtf8Bytes(source.Header, TransferJsonContext.Default.StoreHeader));
+            WriteLine(output, JsonSerializer.SerializeToUtf8Bytes(source.Header, ToolJson.Lines.StoreHeader));
         long count = 0;
         long bytes = 0;
         while (source.TryRead(progress, stopped, out ReadOnlySpan<byte> message))
@@ -146,8 +120,7 @@ internal static class ExportCommand
         if (isBinary)
             BinaryForm.WriteEnd(output, count);
         else
-            WriteLine(output, JsonSerializer.SerializeToUtf8Bytes(
-                new StoreTrailer(count), TransferJsonContext.Default.StoreTrailer));
+            WriteLine(output, JsonSerializer.SerializeToUtf8Bytes(new StoreTrailer(count), ToolJson.Lines.StoreTrailer));
         output.Flush();
         return new TransferResult(count, bytes, IsComplete: true);
     }

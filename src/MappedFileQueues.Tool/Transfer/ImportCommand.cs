@@ -1,9 +1,3 @@
-using System.CommandLine;
-using MappedFileQueues.Format;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Output;
-using MappedFileQueues.Tool.Produce;
-
 namespace MappedFileQueues.Tool.Transfer;
 
 /// <summary>`mfq import`: appends the messages of an export to a store.</summary>
@@ -11,59 +5,42 @@ internal static class ImportCommand
 {
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; made if it is missing.");
+        Argument<string> store = ToolOptions.Store("The store's directory; made if it is missing.");
         Argument<string> file = ToolOptions.PathArgument(
             "FILE", "What `mfq export` has written, or lines of JSON with `text` or `base64`; - is standard input.");
-        file.DefaultValueFactory = _ => "-";
+        file.DefaultValueFactory = _ => NamedInput.Standard;
         Option<long?> skip = ToolOptions.Number(
             "--skip", "Leave out this many messages: those that an import before has appended.", 0, long.MaxValue);
-        Option<long?> segmentSize = ToolOptions.Size(
-            "--segment-size",
-            "The length of a segment file of a new store, if the input names none.",
-            1,
-            StoreMeta.SegmentLengthMax);
-        Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
-        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
-        Command command = new(
+        Option<long?> segmentSize = ToolOptions.SegmentSize(", if the input names none");
+        StoreOptions opening = new();
+        return new Command(
             "import",
             "Append the messages of an export to a store: `mfq import orders orders.jsonl`. They get new offsets; batches become "
                 + "single messages. What was appended before an error or Ctrl-C stays: the count is told, for --skip.")
         {
-            store, file, skip, segmentSize, lockTimeout, allowFileSystem,
-        };
-        command.SetAction(parsed =>
+            store, file, skip, segmentSize, opening,
+        }.Does(parsed =>
         {
-            MappedFileQueueOptions options = new()
-            {
-                StorePath = parsed.GetRequiredValue(store),
-                LockTimeout = parsed.GetValue(lockTimeout) ?? TimeSpan.Zero,
-                DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
-            };
+            MappedFileQueueOptions options = opening.Of(parsed, parsed.GetRequiredValue(store));
             options.SegmentSize = parsed.GetValue(segmentSize) ?? options.SegmentSize;
             string name = parsed.GetRequiredValue(file);
             using Interruption interruption = new();
-            using Stream input = name == "-"
-                ? new InterruptibleStream(NamedInput.OpenStandard(), interruption.Token)
-                : NamedInput.Open(name);
-            TransferResult result;
+            using Stream input = NamedInput.Open(name);
+            TransferResult result = new(0, 0, IsComplete: false);
             try
             {
-                result = Import(options, ImportSource.Open(input, name), parsed.GetValue(skip) ?? 0,
-                    name == "-" ? null : input, interruption.Token);
+                var source = ImportSource.Open(
+                    NamedInput.Reader(input, name, ImportSource.LineLengthMax, interruption.Token));
+                result = Import(options, source, parsed.GetValue(skip) ?? 0,
+                    name == NamedInput.Standard ? null : input, interruption.Token);
             }
             catch (OperationCanceledException)
             {
-                result = new TransferResult(0, 0, IsComplete: false);
+                // Nothing was appended yet.
             }
 
-            if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
-            else
-                OutputLine.Write((result.IsComplete ? "" : "Interrupted. ")
-                    + $"Imported {Report.Count(result.Messages, "message")}, {Report.Bytes(result.Bytes)}.");
-            return result.IsComplete ? ExitCodes.Success : interruption.ExitCode;
+            return result.Write(parsed, "Imported", interruption);
         });
-        return command;
     }
 
     private static TransferResult Import(

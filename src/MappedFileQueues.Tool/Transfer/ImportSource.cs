@@ -1,5 +1,4 @@
 using System.Text.Json;
-using MappedFileQueues.Format;
 
 namespace MappedFileQueues.Tool.Transfer;
 
@@ -7,19 +6,14 @@ namespace MappedFileQueues.Tool.Transfer;
 internal abstract class ImportSource
 {
     /// <summary>A byte of text takes six at most (`\u0001`), and the rest of a line is short.</summary>
-    private const int LineLengthMax = (6 * FrameHeader.PayloadLengthMax) + (1 << 20);
+    public const int LineLengthMax = (6 * FrameHeader.PayloadLengthMax) + (1 << 20);
 
     /// <summary>What the export says about its store; null for lines that were written by hand.</summary>
     public StoreHeader? Header { get; protected set; }
 
     /// <summary>Opens an export.</summary>
-    public static ImportSource Open(Stream input, string name)
-    {
-        InputBuffer buffer = new(input);
-        return buffer.Peek(BinaryForm.Magic.Length).SequenceEqual(BinaryForm.Magic)
-            ? new BinarySource(buffer)
-            : new LineSource(new LineReader(buffer, name, LineLengthMax));
-    }
+    public static ImportSource Open(InputReader input) =>
+        input.Peek(BinaryForm.Magic.Length).SequenceEqual(BinaryForm.Magic) ? new BinarySource(input) : new LineSource(input);
 
     /// <summary>Reads the next message; false at the end. Throws when a part is missing or damaged.</summary>
     public abstract bool TryRead(out ReadOnlySpan<byte> message);
@@ -33,29 +27,21 @@ internal abstract class ImportSource
     /// <summary>The binary form.</summary>
     private sealed class BinarySource : ImportSource
     {
-        private readonly Stream _input;
-        private readonly byte[] _prefix = new byte[BinaryForm.PrefixLength];
-        private byte[] _message = new byte[4096];
+        private readonly InputReader _input;
         private long _count;
 
-        public BinarySource(Stream input)
+        public BinarySource(InputReader input)
         {
             _input = input;
-            byte[] header = new byte[BinaryForm.HeaderLength];
-            ReadExactly(header);
-            Header = BinaryForm.ReadHeader(header);
+            Header = BinaryForm.ReadHeader(ReadExactly(BinaryForm.HeaderLength));
         }
 
         public override bool TryRead(out ReadOnlySpan<byte> message)
         {
-            ReadExactly(_prefix);
-            bool isMessage = BinaryForm.TryReadPrefix(_prefix, out int length, out long count);
-            if (_message.Length < length + BinaryForm.ChecksumLength)
-                _message = new byte[length + BinaryForm.ChecksumLength];
-            Span<byte> bytes = _message.AsSpan(0, length + BinaryForm.ChecksumLength);
-            ReadExactly(bytes);
-            message = bytes[..length];
-            if (BitConverter.ToUInt32(bytes[length..]) != BinaryForm.ChecksumOf(_prefix, message))
+            bool isMessage = BinaryForm.TryReadPrefix(_input.Peek(BinaryForm.PrefixLength), out int length, out long count);
+            ReadOnlySpan<byte> bytes = ReadExactly(BinaryForm.PrefixLength + length + BinaryForm.ChecksumLength);
+            message = bytes.Slice(BinaryForm.PrefixLength, length);
+            if (BitConverter.ToUInt32(bytes[^BinaryForm.ChecksumLength..]) != BinaryForm.ChecksumOf(bytes, message))
             {
                 throw new ToolException($"The export is damaged: message={_count + 1}. Those before it were imported; export the "
                     + "store again.");
@@ -63,30 +49,27 @@ internal abstract class ImportSource
 
             if (!isMessage && count != _count)
                 throw Short(_count);
-            if (!isMessage && _input.ReadByte() >= 0)
+            if (!isMessage && !_input.Peek(1).IsEmpty)
                 throw Followed(_count);
             _count++;
             return isMessage;
         }
 
-        private void ReadExactly(Span<byte> bytes)
-        {
-            if (_input.ReadAtLeast(bytes, bytes.Length, throwOnEndOfStream: false) < bytes.Length)
-                throw Short(_count);
-        }
+        private ReadOnlySpan<byte> ReadExactly(int length) =>
+            _input.Read(length) is var bytes && bytes.Length == length ? bytes : throw Short(_count);
     }
 
     /// <summary>Lines of JSON, each with `text` or `base64`; other properties mean nothing.</summary>
     private sealed class LineSource : ImportSource
     {
-        private readonly LineReader _lines;
+        private readonly InputReader _lines;
         private byte[] _text = [];
         private ReadOnlyMemory<byte> _message;
         private bool _hasFirst;
         private bool _isOver;
         private long _count;
 
-        public LineSource(LineReader lines)
+        public LineSource(InputReader lines)
         {
             _lines = lines;
             // The first line is the head of an export, or a message.
@@ -104,7 +87,7 @@ internal abstract class ImportSource
 
         private bool TryReadLine()
         {
-            while (_lines.TryRead(out ReadOnlySpan<byte> line))
+            while (_lines.TryReadLine(out ReadOnlySpan<byte> line))
             {
                 if (line.IsEmpty)
                     continue;
@@ -123,7 +106,7 @@ internal abstract class ImportSource
                 _isOver = true;
                 if (!end.TryGetInt64(out long count) || count != _count)
                     throw Short(_count);
-                while (_lines.TryRead(out line))
+                while (_lines.TryReadLine(out line))
                 {
                     if (!line.IsEmpty)
                         throw Followed(_count);
@@ -191,7 +174,7 @@ internal abstract class ImportSource
             StoreHeader? header = null;
             try
             {
-                header = json.Deserialize(TransferJsonContext.Default.StoreHeader);
+                header = json.Deserialize(ToolJson.Lines.StoreHeader);
             }
             catch (JsonException)
             {
@@ -212,62 +195,5 @@ internal abstract class ImportSource
         private ToolException Wrong() => new(
             $"A line is no message: after={_count} messages. Each line is a JSON object with `text` or `base64`; correct it, and "
                 + $"go on with --skip {_count}.");
-    }
-
-    /// <summary>
-    /// Reads ahead, and gives what is there without waiting for more: a pipe may bring a line now and the next one in an hour. A
-    /// <see cref="BufferedStream"/> waits until it can fill the request.
-    /// </summary>
-    private sealed class InputBuffer(Stream source) : Stream
-    {
-        private readonly byte[] _buffer = new byte[1 << 20];
-        private int _start;
-        private int _end;
-
-        public override bool CanRead => true;
-
-        public override bool CanSeek => false;
-
-        public override bool CanWrite => false;
-
-        public override long Length => throw new NotSupportedException();
-
-        public override long Position
-        {
-            get => throw new NotSupportedException();
-            set => throw new NotSupportedException();
-        }
-
-        /// <summary>The first bytes, which stay to be read; fewer only at the end.</summary>
-        public ReadOnlySpan<byte> Peek(int count)
-        {
-            while (_end < count && source.Read(_buffer, _end, _buffer.Length - _end) is > 0 and var read)
-                _end += read;
-            return _buffer.AsSpan(0, Math.Min(count, _end));
-        }
-
-        public override int Read(byte[] buffer, int offset, int count)
-        {
-            if (_start == _end)
-            {
-                _end = source.Read(_buffer, 0, _buffer.Length);
-                _start = 0;
-            }
-
-            int taken = Math.Min(count, _end - _start);
-            _buffer.AsSpan(_start, taken).CopyTo(buffer.AsSpan(offset));
-            _start += taken;
-            return taken;
-        }
-
-        public override void Flush()
-        {
-        }
-
-        public override long Seek(long offset, SeekOrigin origin) => throw new NotSupportedException();
-
-        public override void SetLength(long value) => throw new NotSupportedException();
-
-        public override void Write(byte[] buffer, int offset, int count) => throw new NotSupportedException();
     }
 }

@@ -1,10 +1,5 @@
-using System.CommandLine;
 using System.Diagnostics;
-using MappedFileQueues.Log.StoreFiles;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Consume;
 using MappedFileQueues.Tool.DeadLetters;
-using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Transfer;
 
@@ -13,48 +8,30 @@ internal static class ReplayCommand
 {
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store to read; it may be in use, and is only read.");
+        Argument<string> store = ToolOptions.Store("The store to read; it may be in use, and is only read.");
         Argument<string> target = ToolOptions.PathArgument("TARGET", "The store to append to; made if it is missing.");
         Option<long?> rate = ToolOptions.Number("--rate", "Messages a second; without it, as fast as it goes.", 1, 1_000_000_000);
-        Option<long?> from = ToolOptions.Number(
-            "--from", "Begin at this offset instead of at the first message.", 0, long.MaxValue);
         Option<long?> count = ToolOptions.Number("--count", "End after this many messages.", 0, long.MaxValue);
-        Option<bool> skipDamage = ToolOptions.Flag("--skip-damage", "Continue after damage, and tell it on standard error.");
-        Option<TimeSpan?> lockTimeout = StoreOptions.LockTimeout();
-        Option<bool> allowFileSystem = StoreOptions.AllowFileSystem();
-        Command command = new(
+        SourceOptions source = new();
+        StoreOptions opening = new();
+        return new Command(
             "replay",
             "Append the messages that a store holds now to another one, at a rate: `mfq replay orders orders-test --rate 1000`.")
         {
-            store, target, rate, from, count, skipDamage, lockTimeout, allowFileSystem,
-        };
-        command.SetAction(parsed =>
+            store, target, rate, count, source, opening,
+        }.Does(parsed =>
         {
             using Interruption interruption = new();
-            ConsumePlan plan = ConsumePlan.WithoutTrace(
-                parsed.GetRequiredValue(store), parsed.GetValue(from), parsed.GetValue(skipDamage));
+            ConsumePlan plan = source.Of(parsed, parsed.GetRequiredValue(store));
             string path = Path.GetFullPath(parsed.GetRequiredValue(target));
             if (StorePaths.AreSame(plan.StorePath, path))
                 throw new ToolException($"A store is not replayed into itself: path={path}. Name another target.");
             if (Directory.Exists(path) && LetterStore.HoldsLetters(plan.StorePath))
                 throw new ToolException($"These are dead letters, and no messages of the target: path={plan.StorePath}. "
                     + "`mfq deadletters requeue` appends their messages; a copy needs a target that is missing.");
-            MappedFileQueueOptions options = new()
-            {
-                StorePath = path,
-                LockTimeout = parsed.GetValue(lockTimeout) ?? TimeSpan.Zero,
-                DangerouslyAllowFileSystem = parsed.GetValue(allowFileSystem),
-            };
-            TransferResult result = Replay(
-                plan, options, parsed.GetValue(rate), parsed.GetValue(count) ?? long.MaxValue, interruption.Token);
-            if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson(result, TransferJsonContext.Default.TransferResult);
-            else
-                OutputLine.Write((result.IsComplete ? "" : "Interrupted. ")
-                    + $"Replayed {Report.Count(result.Messages, "message")}, {Report.Bytes(result.Bytes)}.");
-            return result.IsComplete ? ExitCodes.Success : interruption.ExitCode;
+            return Replay(plan, opening.Of(parsed, path), parsed.GetValue(rate), parsed.GetValue(count) ?? long.MaxValue,
+                interruption.Token).Write(parsed, "Replayed", interruption);
         });
-        return command;
     }
 
     private static TransferResult Replay(

@@ -1,11 +1,8 @@
-using MappedFileQueues.Format;
-using MappedFileQueues.Log.StoreFiles;
-
 namespace MappedFileQueues.Tool.Transfer;
 
 /// <summary>
-/// A store that messages of another one are appended to, of either kind. It is opened, and made, when the first message fits, so
-/// that an input that cannot be used leaves no empty store.
+/// A store of either kind that messages are appended to, and what was appended. It is opened, and made, when the first message
+/// fits, so that an input that cannot be used leaves no empty store.
 /// </summary>
 internal sealed class TargetStore : IDisposable
 {
@@ -14,7 +11,6 @@ internal sealed class TargetStore : IDisposable
     private readonly int _structSize;
     private readonly ulong _layout;
     private readonly int _lengthMax;
-    private readonly bool _isNew;
     private readonly bool _hadFolder;
     private QueueCore? _queue;
     private MappedFileProducer? _producer;
@@ -26,7 +22,7 @@ internal sealed class TargetStore : IDisposable
     {
         StoreMeta? there = AttachedStore.FindMeta(options.StorePath);
         _options = options;
-        (_isNew, _hadFolder) = (there is null, Directory.Exists(options.StorePath));
+        (IsNew, _hadFolder) = (there is null, Directory.Exists(options.StorePath));
         (_structSize, _layout) = (source?.StructSize ?? 0, source?.Layout ?? 0);
         if (source is not null && there is null)
             options.SegmentSize = source.SegmentSize;
@@ -42,29 +38,40 @@ internal sealed class TargetStore : IDisposable
             there?.SegmentLength ?? StoreRequest.From(options, _kind, _structSize, _layout).SegmentLength);
     }
 
+    /// <summary>The store was not there.</summary>
+    public bool IsNew { get; }
+
     /// <summary>The number of messages appended.</summary>
     public long Count { get; private set; }
 
     /// <summary>Their length in bytes.</summary>
     public long Bytes { get; private set; }
 
-    /// <summary>Appends a message, the next of the source after so many.</summary>
-    public void Add(ReadOnlySpan<byte> message, long before)
+    /// <summary>The offset of the first one; null without messages.</summary>
+    public long? FirstOffset { get; private set; }
+
+    /// <summary>The offset of the last one; null without messages.</summary>
+    public long? LastOffset { get; private set; }
+
+    /// <summary>Appends a message, the next of the source after so many; may wait for consumers, until interrupted.</summary>
+    public void Add(ReadOnlySpan<byte> message, long before, CancellationToken interrupted = default)
     {
         if (message.Length > _lengthMax || (_structSize > 0 && message.Length != _structSize))
         {
             throw new ToolException($"The message does not fit: message={before + 1}, length={message.Length}, "
                 + (_structSize > 0 ? $"structSize={_structSize}" : $"longest={_lengthMax}")
                 + (Count == 0 ? "; nothing was appended." : $"; the {before} before it are in the store.")
-                + " Name a store with larger segments.");
+                + " Name a store with larger segments; --segment-size makes a new one so.");
         }
 
         try
         {
             Open();
-            _producer!.Produce(message);
+            LastOffset = _options.MaxUnconsumedBytes > 0
+                ? _producer!.Produce(message, new ProduceOptions { CancellationToken = interrupted })
+                : _producer!.Produce(message);
         }
-        catch when (_isNew && Count == 0)
+        catch when (IsNew && Count == 0)
         {
             // A disk that is full at once leaves no empty store.
             _queue?.Dispose();
@@ -72,6 +79,7 @@ internal sealed class TargetStore : IDisposable
             throw;
         }
 
+        FirstOffset ??= LastOffset;
         Count++;
         Bytes += message.Length;
     }

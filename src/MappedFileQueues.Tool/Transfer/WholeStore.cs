@@ -1,7 +1,4 @@
-using MappedFileQueues.Inspection;
 using MappedFileQueues.Threads;
-using MappedFileQueues.Tool.Consume;
-using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Transfer;
 
@@ -30,7 +27,7 @@ internal sealed class WholeStore : IDisposable
             _end = Math.Max(store.IsOfThisBoot ? info.TailOffset : info.PublishedOffset, store.PassedTo);
         }
 
-        _source = plan.Open(MessagePrinter.OnSkipped, MessagePrinter.OnGap);
+        _source = plan.Open();
     }
 
     public StoreHeader Header { get; }
@@ -63,15 +60,15 @@ internal sealed class WholeStore : IDisposable
                 throw damage;
             if (_source.NextOffset >= _end || stopped.IsCancellationRequested)
                 return false;
+            long at = _source.NextOffset;
             if (!IsAtClaim())
             {
-                long at = _source.NextOffset;
                 if (_source.TryRead(TimeSpan.Zero, out message))
                     return true;
-                if (_source.NextOffset != at || IsAtClaim())
-                    continue;
-                throw new ToolException($"Nothing can be read at an offset, and the log goes on after it: offset={at}, "
-                    + $"path={_plan.StorePath}. Run `mfq verify`.");
+                if (_source.NextOffset == at && !IsAtClaim())
+                    throw new ToolException($"Nothing can be read at an offset, and the log goes on after it: offset={at}, "
+                        + $"path={_plan.StorePath}. Run `mfq verify`.");
+                continue;
             }
 
             limit ??= new Deadline(s_claimLimit);
@@ -88,5 +85,6 @@ internal sealed class WholeStore : IDisposable
         return true;
     }
 
-    private bool IsAtClaim() => StoreLook.Info(_plan.StorePath).OpenClaims.Any(claim => claim.Offset == _source.NextOffset);
+    private bool IsAtClaim() =>
+        StoreInspector.Inspect(_plan.StorePath).OpenClaims.Any(claim => claim.Offset == _source.NextOffset);
 }

@@ -1,5 +1,3 @@
-using MappedFileQueues.Format;
-using MappedFileQueues.Inspection;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Store;
@@ -29,10 +27,7 @@ internal sealed class StoreVerifier : IDisposable
     private long _batchStart = -1;
     private long _firstClaim = long.MaxValue;
 
-    /// <summary>Opens the store.</summary>
-    /// <param name="storePath">The store's directory.</param>
-    /// <param name="progress">Called with the bytes done and all bytes.</param>
-    /// <param name="stopped">Ends the check.</param>
+    /// <summary>Opens the store; the progress is the bytes that are done, and all bytes.</summary>
     public StoreVerifier(string storePath, Action<long, long>? progress, CancellationToken stopped)
     {
         (_progress, _stopped) = (progress, stopped);
@@ -83,15 +78,15 @@ internal sealed class StoreVerifier : IDisposable
             while (_store.Window.StartOf(offset) == start)
             {
                 Report(offset);
-                if (Judge(scanner, segment, offset - start, out Frame frame) is not null)
+                if (Judge(scanner, segment, offset - start, out ulong header) is not null)
                 {
                     if (!GoBehind(ref offset, segment, scanner))
                         return false;
                     continue;
                 }
 
-                Count(frame, offset);
-                offset += frame.Length;
+                Count(header, offset);
+                offset += LengthOf(header);
             }
 
             return true;
@@ -106,23 +101,22 @@ internal sealed class StoreVerifier : IDisposable
     private bool IsBehindAll(long start) => _segments.Count == 0 || start > _segments.Max;
 
     /// <summary>What is wrong with the frame at a position; null for a whole one. Free places are wrong too.</summary>
-    private Fault? Judge(SegmentScanner scanner, SegmentMapping segment, long position, out Frame frame)
+    private Fault? Judge(SegmentScanner scanner, SegmentMapping segment, long position, out ulong header)
     {
-        frame = default;
+        header = 0;
         long offset = scanner.Start + position;
         try
         {
             if (!scanner.Reaches(position + FrameHeader.Size))
                 return new Fault("short", "The file is too short.");
-            ulong header = scanner.HeaderAt(position);
+            header = scanner.HeaderAt(position);
             if (header == 0)
-                return new Fault("zeros", "The header is zero, and the log goes on behind it.") { IsFree = true };
+                return new Fault("zeros", "The header is zero, and the log goes on behind it.", IsFree: true);
             if (!FrameHeader.IsPlausible(header, SegmentLength - position))
                 return new Fault("header", "No frame begins with this header.");
             FrameState state = FrameHeader.State(header);
             int length = FrameHeader.Length(header);
-            frame = new Frame(header);
-            if (!scanner.Reaches(position + frame.Length))
+            if (!scanner.Reaches(position + LengthOf(header)))
                 return new Fault("short", "The file ends inside the frame.");
             if (state == FrameState.Claimed)
                 return JudgeClaim(segment, header, position);
@@ -250,30 +244,27 @@ internal sealed class StoreVerifier : IDisposable
         _result.Damages.Add(damage);
     }
 
-    private void Count(Frame frame, long offset)
+    private static long LengthOf(ulong header) => FrameHeader.FrameLength(FrameHeader.Length(header));
+
+    private void Count(ulong header, long offset)
     {
+        FrameState state = FrameHeader.State(header);
         _cursors.Pass(offset);
-        if (frame.State == FrameState.Claimed)
+        if (state == FrameState.Claimed)
             _firstClaim = Math.Min(_firstClaim, offset);
-        if (FrameHeader.IsMessage(frame.State))
+        if (FrameHeader.IsMessage(state))
         {
             _result.MessageCount++;
-            _result.MessageBytes += FrameHeader.Length(frame.Header);
+            _result.MessageBytes += FrameHeader.Length(header);
         }
-        else if (frame.State == FrameState.Padding)
-        {
+        else if (state == FrameState.Padding)
             _result.PaddingCount++;
-        }
-        else if (_store.OwnerOf(frame.Header) == ClaimOwner.Living)
-        {
+        else if (_store.OwnerOf(header) == ClaimOwner.Living)
             _result.OpenClaimCount++;
-        }
         else
-        {
             _result.DeadClaimCount++;
-        }
 
-        if (frame.State != FrameState.PublishedInBatch)
+        if (state != FrameState.PublishedInBatch)
             _batchStart = -1;
         else if (_batchStart < 0)
             _batchStart = offset;
@@ -291,18 +282,6 @@ internal sealed class StoreVerifier : IDisposable
 
     private string FileOf(long offset) => StoreNames.Segment(_store.Window.StartOf(offset));
 
-    /// <summary>A frame that can be stepped over.</summary>
-    private readonly record struct Frame(ulong Header)
-    {
-        public FrameState State => FrameHeader.State(Header);
-
-        public long Length => FrameHeader.FrameLength(FrameHeader.Length(Header));
-    }
-
-    /// <summary>Why a place is no frame.</summary>
-    private sealed record Fault(string Kind, string Reason)
-    {
-        /// <summary>The place is free: the end of the log, unless the log goes on.</summary>
-        public bool IsFree { get; init; }
-    }
+    /// <summary>Why a place is no frame. A free one is the end of the log, unless the log goes on.</summary>
+    private sealed record Fault(string Kind, string Reason, bool IsFree = false);
 }

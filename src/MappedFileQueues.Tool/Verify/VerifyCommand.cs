@@ -1,8 +1,4 @@
-using System.CommandLine;
 using System.Diagnostics;
-using System.Globalization;
-using MappedFileQueues.Tool.Arguments;
-using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tool.Verify;
 
@@ -11,34 +7,20 @@ internal static class VerifyCommand
 {
     public static Command Create()
     {
-        Argument<string> store = ToolOptions.PathArgument("STORE", "The store's directory; it may be in use.");
-        Command command = new(
+        Argument<string> store = ToolOptions.Store("The store's directory; it may be in use.");
+        return new Command(
             "verify",
             "Check every message and every file of a store, beside the programs that use it: `mfq verify orders`. It only reads. "
                 + "Exit code 3 says that something is damaged.")
         {
             store,
-        };
-        command.SetAction(parsed =>
+        }.Does(parsed => Interruption.Run(stopped =>
         {
-            using Interruption interruption = new();
-            StoreVerification verification;
-            try
-            {
-                verification = Run(parsed.GetRequiredValue(store), interruption.Token);
-            }
-            catch (OperationCanceledException)
-            {
-                return interruption.ExitCode;
-            }
-
-            if (OutputOption.IsJson(parsed))
-                OutputOption.WriteJson(verification, VerifyJsonContext.Default.StoreVerification);
-            else
-                Print(verification);
-            return verification.IsWhole ? ExitCodes.Success : ExitCodes.Damaged;
-        });
-        return command;
+            StoreVerification verification = Run(parsed.GetRequiredValue(store), stopped);
+            return Result.Write(
+                parsed, verification, ToolJson.Default.StoreVerification, Print,
+                verification.IsWhole ? ExitCodes.Success : ExitCodes.Damaged);
+        }));
     }
 
     /// <summary>Checks a store, with a bar.</summary>
@@ -50,29 +32,6 @@ internal static class VerifyCommand
         StoreVerification verification = verifier.Verify();
         verification.Seconds = Stopwatch.GetElapsedTime(begun).TotalSeconds;
         return verification;
-    }
-
-    /// <summary>The damaged places, as a table; `mfq repair` shows the same.</summary>
-    public static void PrintDamage(StoreVerification verification)
-    {
-        Report damages = new("Damage in the log", "offset", "next", "bytes", "file", "what");
-        foreach (DamagedRange damage in verification.Damages)
-        {
-            damages.Add(
-                Report.Number(damage.Offset),
-                damage.NextOffset is { } next ? Report.Number(next) : "unknown",
-                damage.Length is { } length ? Report.Number(length) : "unknown",
-                damage.File,
-                damage.Reason);
-        }
-
-        if (damages.RowCount > 0)
-            damages.Write();
-        Report files = new("Other files", "file", "", "what", "remedy");
-        foreach (FileFinding finding in verification.Findings)
-            files.Add(finding.File, finding.IsDamage ? "damaged" : "note", finding.Reason, finding.Remedy);
-        if (files.RowCount > 0)
-            files.Write();
     }
 
     private static void Print(StoreVerification verification)
@@ -88,9 +47,21 @@ internal static class VerifyCommand
             report.Add("claims of the dead", Report.Number(verification.DeadClaimCount));
         if (verification.UnrecoveredFrom is { } offset)
             report.Add("not recovered", $"from {Report.Number(offset)} on: the next opener cuts off what is not whole");
-        report.Add("time", string.Create(CultureInfo.InvariantCulture, $"{verification.Seconds:F3} s"));
+        report.Add("time", $"{verification.Seconds:F3} s");
         report.Add("result", verification.IsWhole ? "all whole" : "DAMAGED");
         report.Write();
-        PrintDamage(verification);
+        Report damages = new("Damage in the log", "offset", "next", "bytes", "file", "what");
+        foreach (DamagedRange damage in verification.Damages)
+        {
+            damages.Add(
+                Report.Number(damage.Offset), Report.Number(damage.NextOffset, "unknown"),
+                Report.Number(damage.Length, "unknown"), damage.File, damage.Reason);
+        }
+
+        damages.WriteIfAny();
+        Report files = new("Other files", "file", "", "what", "remedy");
+        foreach (FileFinding finding in verification.Findings)
+            files.Add(finding.File, finding.IsDamage ? "damaged" : "note", finding.Reason, finding.Remedy);
+        files.WriteIfAny();
     }
 }

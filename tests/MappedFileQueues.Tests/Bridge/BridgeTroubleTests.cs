@@ -53,7 +53,10 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
         Assert.Equal(["before", "after"], _scene.Received());
         using MappedFileReader dead = MappedFileReader.Open(options.DeadLetterPath);
         Assert.True(dead.TryRead(out ReadOnlySpan<byte> letter));
-        Assert.Equal(TooLong, letter.Length);
+        DeadLetter refused = DeadLetter.Parse(letter);
+        Assert.Equal(TooLong, refused.Message.Length);
+        Assert.Equal(4, refused.Attempts);
+        Assert.Contains("refuses", refused.Error, StringComparison.Ordinal);
         Assert.False(dead.TryRead(out _));
     }
 

@@ -2,6 +2,7 @@ using System.Text;
 using System.Text.Json;
 using MappedFileQueues.Hosting;
 using MappedFileQueues.Tool.Bridge;
+using MappedFileQueues.Tool.Output;
 
 namespace MappedFileQueues.Tests.Tool;
 
@@ -165,7 +166,7 @@ public sealed class JsonOutputTests : IDisposable
         {
             JsonPage.Check(
                 $"bridge {command}",
-                JsonSerializer.Serialize(new BridgeResult(1, 2, 3, "gone"), BridgeJsonContext.Default.BridgeResult),
+                JsonSerializer.Serialize(new BridgeResult(1, 2, 3, "gone"), ToolJson.Default.BridgeResult),
                 _seen, hasVersion: false);
         }
     }

@@ -86,8 +86,8 @@ public sealed partial class TerminalTextTests : IDisposable
     {
         string[] allowed =
         [
-            "Arguments/OutputOption.cs", "Output/ErrorLine.cs", "Output/OutputLine.cs",
-            "Output/ProgressLine.cs", "Output/Report.cs", "Top/TopCommand.cs",
+            "Output/ErrorLine.cs", "Output/OutputLine.cs",
+            "Output/ProgressLine.cs", "Output/Report.cs", "Output/Result.cs", "Top/TopCommand.cs",
         ];
         const string Folder = "src/MappedFileQueues.Tool/";
 

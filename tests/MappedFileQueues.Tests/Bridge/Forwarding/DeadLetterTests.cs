@@ -1,4 +1,5 @@
 using MappedFileQueues.RabbitMQ;
+using MappedFileQueues.Tests.Tool;
 
 namespace MappedFileQueues.Tests.Bridge.Forwarding;
 
@@ -46,7 +47,7 @@ public sealed class DeadLetterTests(BrokerFixture broker) : IDisposable
         Assert.Equal(RefusedRounds + 1, proxy.Refusals);
         using MappedFileReader dead = MappedFileReader.Open(DeadPath);
         Assert.True(dead.TryRead(out ReadOnlySpan<byte> letter));
-        Assert.Equal(TooLong, letter.Length);
+        Assert.Equal(TooLong, DeadLetter.Parse(letter).Message.Length);
         Assert.False(dead.TryRead(out _));
         await _scene.FetchAsync(1);
         Assert.Equal(["good"], _scene.Received());
@@ -62,7 +63,7 @@ public sealed class DeadLetterTests(BrokerFixture broker) : IDisposable
 
         string text = await StopsAsync();
         Assert.Contains("length=100000", text, StringComparison.Ordinal);
-        Assert.Contains("at most 65", text, StringComparison.Ordinal);
+        Assert.Contains("too long for its store", text, StringComparison.Ordinal);
     }
 
     /// <summary>The forwarder took it for another forwarder that has the source, and stood by for ever.</summary>
@@ -85,6 +86,30 @@ public sealed class DeadLetterTests(BrokerFixture broker) : IDisposable
         }
 
         await StopsAsync();
+    }
+
+    /// <summary>It held the bare record, and nothing told where that came from, or why it was there.</summary>
+    [Fact]
+    public async Task RunOnce_RecordIsTooLong_TheLetterTellsWhereItComesFromAndWhy()
+    {
+        _scene.Produce("short", new string('x', 100_000));
+        StreamForwarderOptions options = _scene.Forward();
+        (options.RecordLengthMax, options.DeadLetterPath) = (1000, DeadPath);
+        await BridgeScene.OnceAsync(options);
+
+        using MappedFileReader source = MappedFileReader.Open(_scene.SourcePath);
+        Assert.True(source.TryRead(out _));
+        Assert.True(source.TryRead(out ReadOnlySpan<byte> record));
+        using MappedFileReader dead = MappedFileReader.Open(DeadPath);
+        Assert.True(dead.TryRead(out ReadOnlySpan<byte> message));
+        DeadLetter letter = DeadLetter.Parse(message);
+        Assert.Equal(record, letter.Message.Span);
+        MappedFileQueueInfo info = StoreInspector.Inspect(_scene.SourcePath);
+        Assert.Equal((info.StoreId, info.Epoch, source.MessageOffset), (letter.StoreId, letter.Epoch, letter.Offset));
+        Assert.Equal((options.Stream, options.ConsumerName, 0), (letter.Queue, letter.Consumer, letter.Attempts));
+        Assert.Contains("limit=1000", letter.Error, StringComparison.Ordinal);
+        string listed = ToolRun.Of("deadletters", "list", DeadPath).Expect(0).Text;
+        Assert.Contains("1 letter.", listed, StringComparison.Ordinal);
     }
 
     /// <summary>A record for the dead letters comes.</summary>

@@ -1,17 +1,17 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 
-namespace MappedFileQueues.Hosting.Consumers;
+namespace MappedFileQueues;
 
 /// <summary>
 /// The store to which one consumer's dead letters go. Opened with the first of them; other consumers and processes may have it
 /// open too.
 /// </summary>
 /// <param name="path">Its directory.</param>
-/// <param name="queueOptions">The options of the queue.</param>
+/// <param name="queueOptions">The options of the queue that the messages come from.</param>
 /// <param name="letterLengthMax">The longest letter that any store takes.</param>
 internal sealed class DeadLetterBox(
-    string path, HostedQueueOptions queueOptions, int letterLengthMax = FrameHeader.PayloadLengthMax) : IDisposable
+    string path, MappedFileQueueOptions queueOptions, int letterLengthMax = FrameHeader.PayloadLengthMax) : IDisposable
 {
     private const long SegmentSizeMin = 64L * 1024 * 1024;
 

@@ -1,4 +1,4 @@
-namespace MappedFileQueues.Tool.Bench;
+namespace MappedFileQueues.Bench.Measuring;
 
 /// <summary>
 /// Raw, queue, raw, queue …: a temporary disturbance of the machine (another guest, a change of frequency) affects both sides.

@@ -1,18 +1,13 @@
 using System.Diagnostics;
 using System.Reflection;
 
-namespace MappedFileQueues.Tool;
+namespace MappedFileQueues.Demo;
 
 /// <summary>
 /// Starts this program again, however it was started: by its own executable, as an installed tool, or by `dotnet mfq.dll`.
 /// </summary>
 internal static class SelfLauncher
 {
-    /// <summary>Precedes every other argument and selects the portable platform.</summary>
-    public const string PortableArgument = "--portable";
-
-    public const string PortableSwitch = "MappedFileQueues.UsePortablePlatform";
-
     /// <summary>
     /// The information to start this program with other arguments, with its three standard streams connected to the caller.
     /// </summary>
@@ -25,8 +20,8 @@ internal static class SelfLauncher
         // The executable of an app and the shim of an installed tool know their dll; the `dotnet` command has to be told.
         if (Path.GetFileNameWithoutExtension(program).Equals("dotnet", StringComparison.OrdinalIgnoreCase))
             all.AddRange(["exec", Path.Combine(AppContext.BaseDirectory, Assembly.GetEntryAssembly()!.GetName().Name + ".dll")]);
-        if (AppContext.TryGetSwitch(PortableSwitch, out bool isPortable) && isPortable)
-            all.Add(PortableArgument);
+        if (AppContext.TryGetSwitch(ToolProgram.PortableSwitch, out bool isPortable) && isPortable)
+            all.Add(ToolProgram.PortableArgument);
 
         return new ProcessStartInfo(program, all.Concat(arguments))
         {

@@ -1,6 +1,6 @@
 using System.Diagnostics;
 
-namespace MappedFileQueues.Tool.Bench;
+namespace MappedFileQueues.Bench.Measuring;
 
 /// <summary>The monotonic clock, whose readings can be compared between the processes of one machine.</summary>
 internal static class Clock

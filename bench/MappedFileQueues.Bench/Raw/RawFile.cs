@@ -1,6 +1,6 @@
 using System.IO.MemoryMappedFiles;
 
-namespace MappedFileQueues.Tool.Bench;
+namespace MappedFileQueues.Bench.Raw;
 
 /// <summary>
 /// A file mapped shared, as a segment is, but by the BCL alone: the yardstick must not depend on the code that it measures.

@@ -1,4 +1,4 @@
-namespace MappedFileQueues.Tool.Bench;
+namespace MappedFileQueues.Bench.Measuring;
 
 /// <summary>Checks that a run read what it wrote; only then its figure counts.</summary>
 internal static class Sums

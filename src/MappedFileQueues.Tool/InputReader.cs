@@ -1,10 +1,10 @@
 namespace MappedFileQueues.Tool;
 
 /// <summary>
-/// Splits a stream into lines of bytes without decoding them. Only \n ends a line, \r stays, a last line needs no \n, and an
-/// empty line is a line. A span is valid until the next read.
+/// Reads lines, or stretches of a known length, without decoding them. It takes what is there and waits for more
+/// only when it has to: a pipe may bring a line now and the next one in an hour. A span is valid until the next call.
 /// </summary>
-internal sealed class LineReader(Stream source, string name, int lengthMax)
+internal sealed class InputReader(Func<byte[], int, int, int> source, string name, int lineLengthMax)
 {
     private const int BufferLengthStart = 128 * 1024;
 
@@ -14,8 +14,11 @@ internal sealed class LineReader(Stream source, string name, int lengthMax)
     private bool _ended;
     private long _lineNumber;
 
-    /// <summary>Reads the next line, without its \n; false at the end.</summary>
-    public bool TryRead(out ReadOnlySpan<byte> line)
+    /// <summary>
+    /// Reads the next line, without its \n; false at the end. Only \n ends a line, \r stays, a last line needs no \n, and an
+    /// empty line is a line.
+    /// </summary>
+    public bool TryReadLine(out ReadOnlySpan<byte> line)
     {
         // Bytes that were searched before more came are not searched again; otherwise a long line would cost its length squared.
         int searched = 0;
@@ -27,7 +30,7 @@ internal sealed class LineReader(Stream source, string name, int lengthMax)
                 return Take(searched + newline, 1, out line);
 
             searched = rest.Length;
-            if (searched > lengthMax)
+            if (searched > lineLengthMax)
                 throw TooLong($"more than {searched}");
             if (!_ended)
                 Fill();
@@ -41,17 +44,33 @@ internal sealed class LineReader(Stream source, string name, int lengthMax)
         }
     }
 
+    /// <summary>The next bytes, which stay to be read; fewer only at the end.</summary>
+    public ReadOnlySpan<byte> Peek(int count)
+    {
+        while (_end - _start < count && !_ended)
+            Fill();
+        return _buffer.AsSpan(_start, Math.Min(count, _end - _start));
+    }
+
+    /// <summary>Reads the next bytes; fewer only at the end.</summary>
+    public ReadOnlySpan<byte> Read(int count)
+    {
+        ReadOnlySpan<byte> bytes = Peek(count);
+        _start += bytes.Length;
+        return bytes;
+    }
+
     private bool Take(int length, int newlineLength, out ReadOnlySpan<byte> line)
     {
         _lineNumber++;
-        if (length > lengthMax)
+        if (length > lineLengthMax)
             throw TooLong($"{length}");
         line = _buffer.AsSpan(_start, length);
         _start += length + newlineLength;
         return true;
     }
 
-    /// <summary>Reads more bytes after the unfinished line, which moves to the buffer's front or to a larger buffer.</summary>
+    /// <summary>Reads more bytes after the unfinished ones, which move to the buffer's front or to a larger buffer.</summary>
     private void Fill()
     {
         int begun = _end - _start;
@@ -64,11 +83,11 @@ internal sealed class LineReader(Stream source, string name, int lengthMax)
         _start = 0;
         _end = begun;
 
-        int count = source.Read(_buffer, begun, _buffer.Length - begun);
+        int count = source(_buffer, begun, _buffer.Length - begun);
         _ended = count == 0;
         _end += count;
     }
 
     private ToolException TooLong(string length) => new(
-        $"Line too long for a message: length={length}, limit={lengthMax}, line={_lineNumber + 1}, file={name}. Split it.");
+        $"Line too long for a message: length={length}, limit={lineLengthMax}, line={_lineNumber + 1}, file={name}. Split it.");
 }

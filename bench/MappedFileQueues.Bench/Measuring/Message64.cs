@@ -1,7 +1,7 @@
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 
-namespace MappedFileQueues.Tool.Bench;
+namespace MappedFileQueues.Bench.Measuring;
 
 /// <summary>
 /// The message of every figure: 64 bytes. Its first word is the message's number, written just before the message is sent, as by

@@ -2,11 +2,11 @@ using System.Buffers.Binary;
 using System.Text.Json;
 using System.Text.Json.Serialization;
 
-namespace MappedFileQueues.Hosting;
+namespace MappedFileQueues;
 
 /// <summary>
-/// A message that a handler has refused, as it lies in a store of dead letters: a length of 4 bytes (little-endian), as many
-/// bytes of JSON that tell where it comes from, and the message itself.
+/// A message that a handler, or the broker of a bridge, has refused, as it is in a store of dead letters: a length of 4 bytes
+/// (little-endian), as many bytes of JSON that tell where it comes from, and the message itself.
 /// </summary>
 public sealed class DeadLetter
 {
@@ -29,7 +29,7 @@ public sealed class DeadLetter
     /// <summary>The message's offset there.</summary>
     public long Offset { get; init; }
 
-    /// <summary>The queue's name in the application.</summary>
+    /// <summary>The queue's name in the application; of a bridge, the stream.</summary>
     public string Queue { get; init; } = "";
 
     /// <summary>The consumer's name; "" for the default consumer.</summary>
@@ -38,7 +38,7 @@ public sealed class DeadLetter
     /// <summary>When the last attempt had failed, in UTC.</summary>
     public DateTimeOffset Time { get; init; }
 
-    /// <summary>The number of attempts.</summary>
+    /// <summary>The number of attempts; 0 for a record that was too long to try.</summary>
     public int Attempts { get; init; }
 
     /// <summary>The type of the last exception, at most 1,024 characters; a longer name is cut and ends with "…".</summary>

@@ -1,0 +1,23 @@
+namespace MappedFileQueues.Tool.Transfer;
+
+/// <summary>Which messages of a store `mfq export` and `mfq replay` take.</summary>
+internal sealed class SourceOptions : IOptionGroup
+{
+    private readonly Option<long?> _from = ToolOptions.Number(
+        "--from", "Begin at this offset instead of at the first message.", 0, long.MaxValue);
+
+    private readonly Option<bool> _skipDamage = ToolOptions.Flag(
+        "--skip-damage", "Continue after damage, and tell it on standard error.");
+
+    public void AddTo(Command command)
+    {
+        command.Add(_from);
+        command.Add(_skipDamage);
+    }
+
+    public ConsumePlan Of(ParseResult parsed, string storePath) => new(storePath)
+    {
+        From = parsed.GetValue(_from) is { } offset ? QueueStart.FromOffset(offset) : null,
+        SkipsDamage = parsed.GetValue(_skipDamage),
+    };
+}
