@@ -25,7 +25,6 @@ internal sealed unsafe partial class SmallFigures(string folder, CancellationTok
     private static readonly bool s_isAlone = Environment.ProcessorCount < 2;
 
     private int _number;
-    private long _word;
 
     public IEnumerable<FigureResult> Measure() =>
     [
@@ -54,21 +53,23 @@ internal sealed unsafe partial class SmallFigures(string folder, CancellationTok
             name, unit, [.. turns.Skip(1).Select(turn => turn.Raw)], [.. turns.Skip(1).Select(turn => turn.Ours)]));
     }
 
+    private (double Append, double Read) CopyAndSum() => Map((long)MessageCount * FrameLength, file => Chunks(
+        from => CopyChunk((byte*)file + (long)from * FrameLength, from),
+        from => SumChunk((byte*)file + (long)from * FrameLength)));
+
     /// <summary>The framework maps the raw loop's file: it must not depend on what it is compared with.</summary>
-    private (double Append, double Read) CopyAndSum()
+    private T Map<T>(long length, Func<nint, T> measure)
     {
-        const long Length = (long)MessageCount * FrameLength;
         string path = NewPath();
-        File.OpenHandle(path, FileMode.CreateNew, FileAccess.Write, preallocationSize: Length).Dispose();
-        using var file = MemoryMappedFile.CreateFromFile(path, FileMode.Open, null, Length);
+        File.OpenHandle(path, FileMode.CreateNew, FileAccess.Write, preallocationSize: length).Dispose();
+        using var file = MemoryMappedFile.CreateFromFile(path, FileMode.Open, null, length);
         // Only the handle: to dispose the accessor would flush the file to the disk.
         using SafeMemoryMappedViewHandle view = file.CreateViewAccessor().SafeMemoryMappedViewHandle;
         byte* place = null;
         view.AcquirePointer(ref place);
         try
         {
-            return Chunks(from => CopyChunk(place + (long)from * FrameLength, from),
-                from => SumChunk(place + (long)from * FrameLength));
+            return measure((nint)place);
         }
         finally
         {
@@ -145,19 +146,19 @@ internal sealed unsafe partial class SmallFigures(string folder, CancellationTok
         return sum;
     }
 
-    /// <summary>Two threads answer each other through a word.</summary>
-    private double RoundTripRaw() => Trip(
-        number => Volatile.Write(ref _word, number * 2),
-        number => Follow(number * 2 + 1),
+    /// <summary>Two threads answer each other through a word of a mapped file.</summary>
+    private double RoundTripRaw() => Map(sizeof(long), word => Trip(
+        number => Volatile.Write(ref *(long*)word, number * 2),
+        number => Follow((long*)word, number * 2 + 1),
         number =>
         {
-            Follow(number * 2);
-            Volatile.Write(ref _word, number * 2 + 1);
-        });
+            Follow((long*)word, number * 2);
+            Volatile.Write(ref *(long*)word, number * 2 + 1);
+        }));
 
-    private void Follow(long value)
+    private static void Follow(long* word, long value)
     {
-        while (Volatile.Read(ref _word) != value)
+        while (Volatile.Read(ref *word) != value)
         {
             if (s_isAlone)
                 Thread.Yield();

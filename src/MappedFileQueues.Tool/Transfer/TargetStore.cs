@@ -31,7 +31,9 @@ internal sealed class TargetStore : IDisposable
             || (_kind == StoreKind.Struct && there.LayoutFingerprint != _layout)))
         {
             throw new ToolException($"The store holds something else than what is to come: path={options.StorePath}, "
-                + $"structSize={there.StructSize}, coming={_structSize}. Name another store; a missing one is made.");
+                + $"structSize={there.StructSize}, coming={_structSize}. "
+                + (source is null ? "Only a program that knows the struct can produce into it: name another store."
+                    : "Name another store; a missing one is made."));
         }
 
         _lengthMax = FrameHeader.PayloadLimit(
