@@ -10,12 +10,14 @@ namespace MappedFileQueues.Log.Flushing;
 // 1 walk to the end of what is published            nothing has changed
 // 2 mark: the target of this flush                  the mark without a holder of the lock says that its leader died
 // 3 sync every segment up to the target             confirmed is unchanged: the next leader syncs the range again
-// 4 look for poison, raise confirmed (full)         recovery walks over the range by its checksums
-// 5 clear the mark                                  the same
-// 6 at times: write a checkpoint at confirmed       recovery's walk begins there, or at the one before
+// 4 at times: write a checkpoint at the target      recovery's walk begins there, or at the one before
+// 5 look for poison, raise confirmed (full)         recovery walks over the range by its checksums
+// 6 clear the mark                                  the same
 //
-// So checkpoint <= confirmed <= published holds at every instant. No promise rests on step 6: it shortens the walk of the next
-// opener, and damage below it is never taken for the end of the log.
+// Confirmed <= published holds at every instant. A checkpoint is above confirmed only between steps 4 and 5, under the lock, and
+// never above what was synced. Step 4 comes before step 5 so that a flush whose checkpoint fails confirms nothing: it throws, and
+// the next flush in any process finds the queue poisoned. No message depends on step 4: it shortens the walk of the next opener,
+// and damage below a checkpoint is never taken for the end of the log.
 internal sealed unsafe partial class FlushEngine
 {
     /// <summary>How often a checkpoint is written, at most.</summary>
@@ -73,18 +75,18 @@ internal sealed unsafe partial class FlushEngine
 
     /// <summary>One flush, under the lock: everything from the confirmed offset to the first hole or the limit.</summary>
     /// <param name="limit">The start of a segment; below confirmed for a checkpoint alone.</param>
-    /// <param name="checkpoint">Whether a checkpoint follows.</param>
+    /// <param name="checkpoint">Whether it writes a checkpoint.</param>
     private void Round(long limit, bool checkpoint)
     {
         // P18 acquire: this leader, and a removal, alone raise it; pairs with P18 full in Confirm.
         long from = SharedWord.ReadAcquire(_store.Control.Confirmed);
         if (limit > from)
-            Confirm(from, limit);
-        if (checkpoint && !IsCheckpointed)
-            WriteCheckpoint(_store.ConfirmedOffset);
+            Confirm(from, limit, checkpoint);
+        else if (checkpoint)
+            WriteCheckpoint(from, syncedTo: from);
     }
 
-    private void Confirm(long from, long limit)
+    private void Confirm(long from, long limit, bool checkpoint)
     {
         _group.Close();
         _store.ThrowIfSeenReplaced();
@@ -97,11 +99,13 @@ internal sealed unsafe partial class FlushEngine
         SharedWord.WriteRelease(_store.Control.FlushTarget, to);
         ProtocolSteps.Reach(ProtocolStep.FlushMarked);
         if (PlantedFaults.Has(PlantedFault.CheckpointBeforeSync))
-            WriteCheckpoint(to);
+            WriteCheckpoint(to, syncedTo: from);
         long began = Stopwatch.GetTimestamp();
         Sync(from, to);
         NoteTime(Stopwatch.GetElapsedTime(began));
         ProtocolSteps.Reach(ProtocolStep.FlushSynced);
+        if (checkpoint)
+            WriteCheckpoint(to, syncedTo: to);
         if (_store.Wake.IsPoisoned)
             throw _store.Poisoned();
         // P18 full: after the sync; pairs with P18 acquire in LogStore.
@@ -131,10 +135,10 @@ internal sealed unsafe partial class FlushEngine
         }
     }
 
-    private void WriteCheckpoint(long offset)
+    private void WriteCheckpoint(long offset, long syncedTo)
     {
         Debug.Assert(
-            offset <= _store.ConfirmedOffset || PlantedFaults.Has(PlantedFault.CheckpointBeforeSync), "Checkpoint <= confirmed.");
+            offset <= syncedTo || PlantedFaults.Has(PlantedFault.CheckpointBeforeSync), "Checkpoint <= what was synced.");
         // A flush that failed since the lock was taken may have been reported to other processes alone: no checkpoint follows
         // it.
         if (_store.Wake.IsPoisoned)
