@@ -1,3 +1,4 @@
+using MappedFileQueues.Engine;
 using MappedFileQueues.Log.Opening;
 
 namespace MappedFileQueues.Tool;
@@ -9,11 +10,11 @@ namespace MappedFileQueues.Tool;
 internal static class AttachedStore
 {
     /// <summary>Attaches to a store that is there; a missing one is not created.</summary>
-    public static QueueCore Open(MappedFileQueueOptions options, Action<CorruptionSkippedEventArgs>? onSkipped = null)
+    public static StoreEngine Open(MappedFileQueueOptions options, Action<CorruptionSkippedEventArgs>? onSkipped = null)
     {
         StoreMeta meta = FindMeta(options.StorePath) ?? throw Missing(options.StorePath);
         options.CreateIfMissing = false;
-        return new QueueCore(options, meta.Kind, meta.StructSize, meta.LayoutFingerprint, onSkipped);
+        return new StoreEngine(options, meta.Kind, meta.StructSize, meta.LayoutFingerprint, onSkipped);
     }
 
     public static ToolException Missing(string storePath) =>

@@ -1,3 +1,5 @@
+using MappedFileQueues.Engine;
+
 namespace MappedFileQueues.Tool.Arguments;
 
 /// <summary>The options of commands that open a store for writing, and what they tell the library.</summary>
@@ -31,6 +33,6 @@ internal sealed class StoreOptions(string? lockHelp = StoreOptions.LockHelp) : I
     };
 
     /// <summary>Attaches to the store that an argument names.</summary>
-    public QueueCore Open(ParseResult parsed, Argument<string> store) =>
+    public StoreEngine Open(ParseResult parsed, Argument<string> store) =>
         AttachedStore.Open(Of(parsed, parsed.GetRequiredValue(store)));
 }

@@ -1,3 +1,4 @@
+using MappedFileQueues.Engine;
 using MappedFileQueues.Log.Reading;
 
 namespace MappedFileQueues.Tool.Consume;
@@ -6,7 +7,7 @@ namespace MappedFileQueues.Tool.Consume;
 internal sealed class MessageSource : IDisposable
 {
     private readonly MappedFileReader? _reader;
-    private readonly QueueCore? _queue;
+    private readonly StoreEngine? _queue;
     private LogConsumer? _log;
     private readonly MappedFileConsumer _consumer = null!;
     private bool _isInHand;

@@ -1,3 +1,5 @@
+using MappedFileQueues.Engine;
+
 namespace MappedFileQueues.Tool.Consumers;
 
 /// <summary>`mfq consumers`: the consumers of a store, which are names with a stored offset.</summary>
@@ -76,7 +78,7 @@ internal static class ConsumersCommand
         }.Does(parsed =>
         {
             string consumer = parsed.GetRequiredValue(name);
-            using QueueCore queue = opening.Open(parsed, store);
+            using StoreEngine queue = opening.Open(parsed, store);
             long offset = queue.ResetConsumer(consumer, parsed.GetRequiredValue(to)!.Value);
             return Result.Write(
                 parsed, new ConsumerPlace(consumer, offset), ToolJson.Default.ConsumerPlace,
@@ -96,7 +98,7 @@ internal static class ConsumersCommand
         }.Does(parsed =>
         {
             string consumer = parsed.GetRequiredValue(name);
-            using QueueCore queue = opening.Open(parsed, store);
+            using StoreEngine queue = opening.Open(parsed, store);
             if (!queue.DeleteConsumer(consumer))
             {
                 throw new ToolException($"There is no such consumer: consumer=\"{consumer}\", path={queue.Store.Path}. "

@@ -1,3 +1,5 @@
+using MappedFileQueues.Engine;
+
 namespace MappedFileQueues.Tool.DeadLetters;
 
 /// <summary>
@@ -62,7 +64,7 @@ internal static class SettleCommand
     private static int Settle(ParseResult parsed, MappedFileQueueOptions options, TargetStore? target, Predicate<Letter> fits)
     {
         using Interruption interruption = new();
-        using QueueCore letters = AttachedStore.Open(options);
+        using StoreEngine letters = AttachedStore.Open(options);
         using MappedFileConsumer consumer = letters.OpenConsumer(
             LetterStore.Consumer,
             new ConsumerOptions { Start = QueueStart.Earliest, OnOutOfRange = OutOfRangePolicy.Earliest },

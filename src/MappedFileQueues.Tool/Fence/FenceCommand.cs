@@ -1,3 +1,4 @@
+using MappedFileQueues.Engine;
 using MappedFileQueues.Tool.Info;
 
 namespace MappedFileQueues.Tool.Fence;
@@ -32,7 +33,7 @@ internal static class FenceCommand
             store, slot, after, opening,
         }.Does(parsed => Interruption.Run(stopped =>
         {
-            using QueueCore queue = opening.Open(parsed, store);
+            using StoreEngine queue = opening.Open(parsed, store);
             return Result.Write(
                 parsed,
                 Fence(queue, parsed.GetRequiredValue(slot), parsed.GetValue(after) ?? s_afterDefault, stopped),
@@ -42,7 +43,7 @@ internal static class FenceCommand
     }
 
     /// <summary>Fences what stands; a signal during the wait has changed nothing.</summary>
-    private static FenceResult Fence(QueueCore queue, int slot, TimeSpan after, CancellationToken stopped)
+    private static FenceResult Fence(StoreEngine queue, int slot, TimeSpan after, CancellationToken stopped)
     {
         MappedFileQueueInfo info = queue.GetInfo();
         MappedFileClaimInfo[] before = [.. info.OpenClaims.Where(claim => claim.Slot == slot)];
@@ -61,7 +62,7 @@ internal static class FenceCommand
             $"The producer goes on by itself: slot={slot}, pid={before[0].ProcessId}. Nothing was fenced.");
     }
 
-    private static ToolException Nothing(QueueCore queue, MappedFileQueueInfo info, int slot)
+    private static ToolException Nothing(StoreEngine queue, MappedFileQueueInfo info, int slot)
     {
         string place = $"slot={slot}, path={info.StorePath}";
         using PlatformLock? probe = queue.Store.Directory.Probe(StoreNames.ProducersLock);

@@ -1,3 +1,5 @@
+using MappedFileQueues.Engine;
+
 namespace MappedFileQueues.Tool.Retention;
 
 /// <summary>`mfq retention`: shows or sets how much of its past a store keeps.</summary>
@@ -49,7 +51,7 @@ internal static class RetentionCommand
             bool sets = parsed.GetValue(none) || parsed.GetResult(maxAge) is not null || policy != new RetentionOptions();
             if (sets)
             {
-                using QueueCore queue = opening.Open(parsed, store);
+                using StoreEngine queue = opening.Open(parsed, store);
                 queue.SetRetention(policy);
                 queue.ApplyRetention();
             }

@@ -1,4 +1,5 @@
 using System.Globalization;
+using MappedFileQueues.Engine;
 
 namespace MappedFileQueues.Tool.Retention;
 
@@ -23,7 +24,7 @@ internal static class TrimCommand
             store, before, dryRun, opening,
         }.Does(parsed =>
         {
-            using QueueCore queue = opening.Open(parsed, store);
+            using StoreEngine queue = opening.Open(parsed, store);
             string text = parsed.GetRequiredValue(before);
             long offset = ToolOptions.ParseOffset(text) ?? queue.FindWrittenSince(ParseTime(text)!.Value);
             long first = queue.GetInfo().OldestOffset;

@@ -1,3 +1,4 @@
+using MappedFileQueues.Engine;
 using MappedFileQueues.Log.Snapshots;
 
 namespace MappedFileQueues.Tool.Snapshots;
@@ -20,7 +21,7 @@ internal static class SnapshotCommand
             store, target, keepId, opening,
         }.Does(parsed =>
         {
-            using QueueCore queue = opening.Open(parsed, store);
+            using StoreEngine queue = opening.Open(parsed, store);
             SnapshotResult result = queue.Snapshot(
                 parsed.GetRequiredValue(target), new SnapshotOptions { KeepStoreId = parsed.GetValue(keepId) });
             return Result.Write(parsed, result, ToolJson.Default.SnapshotResult, Print);

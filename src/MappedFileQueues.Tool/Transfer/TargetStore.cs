@@ -1,3 +1,5 @@
+using MappedFileQueues.Engine;
+
 namespace MappedFileQueues.Tool.Transfer;
 
 /// <summary>
@@ -12,7 +14,7 @@ internal sealed class TargetStore : IDisposable
     private readonly ulong _layout;
     private readonly int _lengthMax;
     private readonly bool _hadFolder;
-    private QueueCore? _queue;
+    private StoreEngine? _queue;
     private MappedFileProducer? _producer;
 
     /// <summary>Refuses a store of another kind. A missing one will be of the source's kind and segment size.</summary>
@@ -91,7 +93,7 @@ internal sealed class TargetStore : IDisposable
     {
         if (_producer is not null)
             return;
-        _queue ??= new QueueCore(_options, _kind, _structSize, _layout);
+        _queue ??= new StoreEngine(_options, _kind, _structSize, _layout);
         _producer = _queue.Open(() => new MappedFileProducer(_queue));
     }
 

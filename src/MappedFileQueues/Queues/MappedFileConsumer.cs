@@ -2,6 +2,7 @@ using System.Diagnostics.CodeAnalysis;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using System.Threading.Channels;
+using MappedFileQueues.Engine;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Threads;
@@ -14,13 +15,13 @@ namespace MappedFileQueues;
 /// </summary>
 public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 {
-    private readonly QueueCore _queue;
+    private readonly StoreEngine _queue;
     private readonly LogConsumer _core;
     private readonly LogReader _reader;
     private ReusedWait<bool> _untilThere;
     private ReusedWait<ReadOnlyMemory<byte>> _untilCopied;
 
-    internal MappedFileConsumer(QueueCore queue, LogConsumer core)
+    internal MappedFileConsumer(StoreEngine queue, LogConsumer core)
     {
         _queue = queue;
         _core = core;

@@ -1,5 +1,6 @@
 using System.Runtime.CompilerServices;
 using System.Threading.Channels;
+using MappedFileQueues.Engine;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Threads;
 
@@ -14,13 +15,13 @@ namespace MappedFileQueues;
 public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     where T : unmanaged
 {
-    private readonly QueueCore _queue;
+    private readonly StoreEngine _queue;
     private readonly LogConsumer _core;
     private readonly LogReader _reader;
     private ReusedWait<bool> _untilThere;
     private ReusedWait<T> _untilTaken;
 
-    internal MappedFileConsumer(QueueCore queue, LogConsumer core)
+    internal MappedFileConsumer(StoreEngine queue, LogConsumer core)
     {
         _queue = queue;
         _core = core;

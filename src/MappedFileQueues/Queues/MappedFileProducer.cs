@@ -1,6 +1,7 @@
 using System.Buffers;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Threads;
@@ -24,7 +25,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <summary>The appender of an Exclusive producer that has nothing to flush: the shortest way.</summary>
     private readonly ExclusiveAppender? _exclusiveAtOnce;
 
-    internal MappedFileProducer(QueueCore queue)
+    internal MappedFileProducer(StoreEngine queue)
     {
         _core = new ProducerCore(queue);
         _exclusive = _core.Exclusive;

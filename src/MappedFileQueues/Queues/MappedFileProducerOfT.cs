@@ -1,5 +1,6 @@
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
 
@@ -22,7 +23,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <summary>The appender of an Exclusive producer that has nothing to flush: the shortest way.</summary>
     private readonly ExclusiveAppender? _exclusiveAtOnce;
 
-    internal MappedFileProducer(QueueCore queue)
+    internal MappedFileProducer(StoreEngine queue)
     {
         _core = new ProducerCore(queue);
         _exclusive = _core.Exclusive;

@@ -1,4 +1,5 @@
 using System.Runtime.CompilerServices;
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Reading;
@@ -11,7 +12,7 @@ namespace MappedFileQueues;
 /// </summary>
 public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
 {
-    private readonly QueueCore _core;
+    private readonly StoreEngine _core;
     private readonly Lock _producerLock = new();
     private readonly Lock _consumerLock = new();
     private MappedFileProducer? _producer;
@@ -29,7 +30,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <exception cref="QueueCorruptException">The segment of the last checkpoint is missing.</exception>
     /// <exception cref="MappedFileQueueException">The system gives no thread (PageCache needs none).</exception>
     public MappedFileQueue(MappedFileQueueOptions options) =>
-        _core = new QueueCore(options, StoreKind.Messages, 0, 0, skipped => CorruptionSkipped?.Invoke(this, skipped),
+        _core = new StoreEngine(options, StoreKind.Messages, 0, 0, skipped => CorruptionSkipped?.Invoke(this, skipped),
             skipped => MessagesSkipped?.Invoke(this, skipped),
             deleting => SegmentDeleting?.Invoke(this, deleting));
 

@@ -1,4 +1,5 @@
 using System.Runtime.CompilerServices;
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Reading;
 
@@ -14,7 +15,7 @@ namespace MappedFileQueues;
 public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     where T : unmanaged
 {
-    private readonly QueueCore _core;
+    private readonly StoreEngine _core;
     private readonly Lock _producerLock = new();
     private readonly Lock _consumerLock = new();
     private MappedFileProducer<T>? _producer;
@@ -33,7 +34,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="QueueCorruptException">The segment of the last checkpoint is missing.</exception>
     /// <exception cref="MappedFileQueueException">The system gives no thread (PageCache needs none).</exception>
     public MappedFileQueue(MappedFileQueueOptions options) =>
-        _core = new QueueCore(options, StoreKind.Struct, Unsafe.SizeOf<T>(), StructLayoutFingerprint.Of<T>(),
+        _core = new StoreEngine(options, StoreKind.Struct, Unsafe.SizeOf<T>(), StructLayoutFingerprint.Of<T>(),
             skipped => CorruptionSkipped?.Invoke(this, skipped),
             skipped => MessagesSkipped?.Invoke(this, skipped),
             deleting => SegmentDeleting?.Invoke(this, deleting));

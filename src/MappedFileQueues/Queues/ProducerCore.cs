@@ -1,5 +1,6 @@
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Threads;
@@ -11,14 +12,14 @@ namespace MappedFileQueues;
 /// </summary>
 internal sealed class ProducerCore
 {
-    private readonly QueueCore _queue;
+    private readonly StoreEngine _queue;
     private readonly DurabilityLevel _level;
     private readonly long _flushEvery;
     private readonly Lock _disposing = new();
     private long _produced;
     private bool _disposed;
 
-    public ProducerCore(QueueCore queue)
+    public ProducerCore(StoreEngine queue)
     {
         _queue = queue;
         Appender = queue.OpenAppender();

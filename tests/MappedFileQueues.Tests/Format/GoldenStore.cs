@@ -1,4 +1,5 @@
 using System.Runtime.CompilerServices;
+using MappedFileQueues.Engine;
 using MappedFileQueues.Log;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
@@ -55,7 +56,7 @@ internal sealed class GoldenStore : IDisposable
         _queue.Producer.Produce(almostFull);
         _queue.Producer.Produce(almostFull);
         // The roll has told the background thread to write a checkpoint, which may be at it for a while.
-        QueueCore core = Core(_queue);
+        StoreEngine core = Core(_queue);
         LogStore store = core.Store;
         var checkpoints = new CheckpointFile(store.Directory, store.Meta.StoreId);
         Eventually.True(
@@ -75,7 +76,7 @@ internal sealed class GoldenStore : IDisposable
     public void Dispose() => _queue.Dispose();
 
     [UnsafeAccessor(UnsafeAccessorKind.Field, Name = "_core")]
-    private static extern ref QueueCore Core(MappedFileQueue queue);
+    private static extern ref StoreEngine Core(MappedFileQueue queue);
 
     private static MappedFileQueue Open(string path, ChecksumMode checksum) => new(new MappedFileQueueOptions
     {

@@ -1,3 +1,4 @@
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Contract;
@@ -106,7 +107,7 @@ public sealed class DisposeFaultTests : IDisposable
     [Fact]
     public void Dispose_ChildThrows_LetsEverythingGoAndThrows()
     {
-        var core = new QueueCore(new MappedFileQueueOptions { StorePath = _temp.StorePath }, StoreKind.Messages, 0, 0);
+        var core = new StoreEngine(new MappedFileQueueOptions { StorePath = _temp.StorePath }, StoreKind.Messages, 0, 0);
         core.Open(() => new Failing());
         bool isClosed = false;
         core.Open(() => new Noting(() => isClosed = true));

@@ -1,3 +1,4 @@
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Reading;
 
@@ -35,7 +36,7 @@ public sealed class OneCallerTests
     {
         using var store = new TempStore();
         var options = new MappedFileQueueOptions { StorePath = store.StorePath, SegmentSize = 1 << 20 };
-        using var queue = new QueueCore(options, StoreKind.Messages, 0, 0);
+        using var queue = new StoreEngine(options, StoreKind.Messages, 0, 0);
         LogConsumer core = null!;
         using MappedFileConsumer consumer = queue.OpenConsumer(
             "a", new ConsumerOptions(), opened => new MappedFileConsumer(queue, core = opened));

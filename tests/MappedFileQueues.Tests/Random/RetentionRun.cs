@@ -1,3 +1,4 @@
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
@@ -16,7 +17,7 @@ internal sealed class RetentionRun : IDisposable
     private readonly Dictionary<string, OpenedConsumer> _open = [];
     private readonly List<MessagesSkippedEventArgs> _skipped = [];
     private MappedFileQueue _queue;
-    private QueueCore _retainer;
+    private StoreEngine _retainer;
     private RetentionModel _model = RetentionModel.Empty;
     private int _seed;
 
@@ -90,7 +91,7 @@ internal sealed class RetentionRun : IDisposable
         return queue;
     }
 
-    private QueueCore OpenRetainer() => new(_options, StoreKind.Messages, 0, 0);
+    private StoreEngine OpenRetainer() => new(_options, StoreKind.Messages, 0, 0);
 
     private void Append(RetentionOperation operation, int number)
     {

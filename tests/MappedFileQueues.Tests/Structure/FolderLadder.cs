@@ -21,7 +21,7 @@ internal static class FolderLadder
         "Platform", "Platform/Linux/Calls", "Platform/Linux", "Platform/Portable", "Platform/Choice",
         "Memory", "Format", "Queues/Options", "Segments",
         "Log/StoreFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Opening", "Log/Flushing", "Log/Retention",
-        "Log/Appending", "Log/Reading", "Log/Snapshots", "Log", "Queues/Serializers", "Inspection", "Queues",
+        "Log/Appending", "Log/Reading", "Log/Snapshots", "Queues/Serializers", "Inspection", "Engine", "Queues",
     ];
 
     /// <summary>

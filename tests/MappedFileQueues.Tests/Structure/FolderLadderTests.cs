@@ -13,8 +13,8 @@ public sealed class FolderLadderTests
         Violations.None(FolderLadder.FindMisplacedFiles(SourceCompilation.Core));
 
     [Theory]
-    [InlineData("private Log.Walker? _walker;")]
-    [InlineData("private static int Use() => Log.Walker.Steps;")]
+    [InlineData("private Log.Frames.Walker? _walker;")]
+    [InlineData("private static int Use() => Log.Frames.Walker.Steps;")]
     [InlineData("private static object Use() => MakesOne.Make();")]
     [InlineData("private static MappedFileQueue? Use() => null;")]
     public void FindViolations_UseOfAHigherFolder_IsFound(string member)
@@ -22,23 +22,23 @@ public sealed class FolderLadderTests
         IReadOnlyList<string> violations = FolderLadder.FindViolations(SourceCompilation.Compile(
         [
             Source("Memory", "Region", $"namespace MappedFileQueues.Memory; internal class Region {{ {member} }}"),
-            Source("Log", "Walker", "namespace MappedFileQueues.Log; internal class Walker { public static int Steps; }"),
+            Source("Log/Frames", "Walker", "namespace MappedFileQueues.Log.Frames; internal class Walker { public static int Steps; }"),
             Source("Queues", "Queue", "namespace MappedFileQueues; public class MappedFileQueue { }"),
             // What a factory of the higher folder makes, although no name of that folder's namespace is written.
-            Source("Log", "MakesOne", "static class MakesOne { public static Walked Make() => new(); } class Walked { }"),
+            Source("Log/Frames", "MakesOne", "static class MakesOne { public static Walked Make() => new(); } class Walked { }"),
         ]));
 
         Assert.Contains(violations, violation => violation.Contains("Memory/Region.cs(1)", StringComparison.Ordinal));
     }
 
     [Theory]
-    [InlineData("using MappedFileQueues.Memory; namespace MappedFileQueues.Log; class Walker { Region _region = new(); }")]
-    [InlineData("namespace MappedFileQueues.Log; internal class Walker { /* Reader */ private string _name = \"Reader\"; }")]
-    [InlineData("namespace MappedFileQueues.Log; internal class Reader { private Reader? _next; }")]
+    [InlineData("using MappedFileQueues.Memory; namespace MappedFileQueues.Log.Frames; class Walker { Region _region = new(); }")]
+    [InlineData("namespace MappedFileQueues.Log.Frames; internal class Walker { /* Reader */ private string _name = \"Reader\"; }")]
+    [InlineData("namespace MappedFileQueues.Log.Frames; internal class Reader { private Reader? _next; }")]
     public void FindViolations_UseOfALowerFolderOrOnlyTheSameWord_IsNone(string source) =>
         Violations.None(FolderLadder.FindViolations(SourceCompilation.Compile(
         [
-            Source("Log", "Walker", source),
+            Source("Log/Frames", "Walker", source),
             Source("Memory", "Region", "namespace MappedFileQueues.Memory; internal class Region { }"),
             Source("Inspection", "Reader", "namespace MappedFileQueues.Inspection; internal class Reader { }"),
         ])));
@@ -47,15 +47,15 @@ public sealed class FolderLadderTests
     public void FindViolations_FilesUseTheLog_IsFound() =>
         Assert.NotEmpty(FolderLadder.FindViolations(SourceCompilation.Compile(
         [
-            Source("Files/Names", "Names", "namespace MappedFileQueues.Files.Names; class Names { Log.Walker? _walker; }"),
-            Source("Log", "Walker", "namespace MappedFileQueues.Log; internal class Walker { }"),
+            Source("Files/Names", "Names", "namespace MappedFileQueues.Files.Names; class Names { Log.Frames.Walker? _walker; }"),
+            Source("Log/Frames", "Walker", "namespace MappedFileQueues.Log.Frames; internal class Walker { }"),
         ])));
 
     [Fact]
     public void FindMisplacedFiles_WrongNamespaceOrFolder_IsFound() =>
         Assert.Equal(2, FolderLadder.FindMisplacedFiles(SourceCompilation.Compile(
         [
-            Source("Memory", "Region", "namespace MappedFileQueues.Log; internal class Region { }"),
+            Source("Memory", "Region", "namespace MappedFileQueues.Log.Frames; internal class Region { }"),
             Source("Inspection", "Inspector", "namespace MappedFileQueues; public class Inspector { }"),
             Source("Helpers", "Thing", "namespace MappedFileQueues.Helpers; internal class Thing { }"),
         ])).Count);

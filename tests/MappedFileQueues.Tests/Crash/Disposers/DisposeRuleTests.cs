@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Tests.Contract;
@@ -145,7 +146,7 @@ public sealed class DisposeRuleTests
     {
         using var store = new CrashStore(mode: mode);
         var options = new MappedFileQueueOptions { StorePath = store.Path, SegmentSize = 1 << 20, ProducerMode = mode };
-        var core = new QueueCore(options, StoreKind.Messages, 0, 0, _ => { });
+        var core = new StoreEngine(options, StoreKind.Messages, 0, 0, _ => { });
         LogAppender appender = core.OpenAppender();
         AppendLane lane = appender.Claim(56)!;
         var disposing = new Thread(() => core.CloseAppender(appender));

@@ -1,3 +1,4 @@
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Store;
@@ -22,7 +23,7 @@ public sealed unsafe class AwaitedSegmentTests
         using TempStore store = new();
         var options = new MappedFileQueueOptions { StorePath = store.StorePath, SegmentSize = Segment };
         FillOneSegment(store, options);
-        using var core = new QueueCore(options, StoreKind.Messages, 0, 0);
+        using var core = new StoreEngine(options, StoreKind.Messages, 0, 0);
         using var other = new MappedFileQueue(options);
         var view = new ViewBetweenLooks(core.Store, () => Append(other, 400));
         var reader = new LogReader(view);

@@ -1,3 +1,4 @@
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Tests.Crash;
 using MappedFileQueues.Tests.Platform;
@@ -67,7 +68,7 @@ public sealed class RetentionPlanTests : IDisposable
             File.SetLastWriteTimeUtc(_temp.PathOf(StoreNames.Segment(start)), DateTime.UtcNow.AddHours(-3));
         File.SetLastWriteTimeUtc(_temp.PathOf(StoreNames.Segment(SegmentLength)), DateTime.UtcNow.AddYears(10));
 
-        using var core = new QueueCore(
+        using var core = new StoreEngine(
             new MappedFileQueueOptions { StorePath = _temp.StorePath }, StoreKind.Messages, 0, 0);
 
         Assert.Equal(3 * SegmentLength, core.FindWrittenSince(DateTimeOffset.UtcNow.AddHours(-2)));

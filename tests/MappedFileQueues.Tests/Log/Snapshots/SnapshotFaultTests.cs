@@ -1,3 +1,4 @@
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Snapshots;
 using MappedFileQueues.Memory;
@@ -92,7 +93,7 @@ public sealed unsafe class SnapshotFaultTests : IDisposable
     public void Snapshot_RetentionDeletesWhatIsToBeCopied_BeginsBehindIt()
     {
         var disk = new FaultyDisk { CanLink = false };
-        using var queue = new QueueCore(Options(), StoreKind.Messages, 0, 0);
+        using var queue = new StoreEngine(Options(), StoreKind.Messages, 0, 0);
         using (var producer = new MappedFileProducer(queue))
             Fill(producer, Many);
         queue.Flush();

@@ -1,9 +1,9 @@
 using MappedFileQueues.Threads;
 
-namespace MappedFileQueues;
+namespace MappedFileQueues.Engine;
 
 /// <summary>The calls that wait until messages are on disk.</summary>
-internal sealed partial class QueueCore
+internal sealed partial class StoreEngine
 {
     public long Flush()
     {

@@ -6,10 +6,10 @@ using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Threads;
 
-namespace MappedFileQueues;
+namespace MappedFileQueues.Engine;
 
 /// <summary>The consumers: their names, and where they begin.</summary>
-internal sealed partial class QueueCore
+internal sealed partial class StoreEngine
 {
     /// <summary>Takes a consumer's name, and waits for it up to LockTimeout.</summary>
     /// <param name="name">The name.</param>

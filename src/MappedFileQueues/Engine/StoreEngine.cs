@@ -13,7 +13,7 @@ using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Threads;
 
-namespace MappedFileQueues;
+namespace MappedFileQueues.Engine;
 
 /// <summary>
 /// One open store, from opening to the end, for both kinds of queue: what works on it (producers, consumers, flushes, retention,
@@ -22,12 +22,12 @@ namespace MappedFileQueues;
 /// <para>The end has three stages, which <see cref="LogStore"/> keeps: no new call begins and waits end; producers, consumers and
 /// the calls under way have ended, and threads and the last flush follow; files and locks are released.</para>
 /// </summary>
-internal sealed partial class QueueCore : IDisposable
+internal sealed partial class StoreEngine : IDisposable
 {
     /// <summary>The remedy when a consumer that is to be changed holds its name.</summary>
     private const string CloseOrWait = "Close it, or raise LockTimeout.";
 
-    private static readonly HashSet<QueueCore> s_open = [];
+    private static readonly HashSet<StoreEngine> s_open = [];
 
     private readonly Lock _lock = new();
     private readonly List<IDisposable> _children = [];
@@ -55,7 +55,7 @@ internal sealed partial class QueueCore : IDisposable
     /// <param name="onGap">Called when a consumer has skipped what was removed.</param>
     /// <param name="onDeleting">Called before retention removes a segment.</param>
 
-    public QueueCore(
+    public StoreEngine(
         MappedFileQueueOptions options,
         StoreKind kind,
         int structSize,

@@ -6,10 +6,10 @@ using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;
 using MappedFileQueues.Threads;
 
-namespace MappedFileQueues;
+namespace MappedFileQueues.Engine;
 
 /// <summary>The producers, and what they share: the slot, the lock and the preparer.</summary>
-internal sealed partial class QueueCore
+internal sealed partial class StoreEngine
 {
     private readonly Lock _producing = new();
     private PlatformLock? _producersLock;

@@ -6,7 +6,7 @@ using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 
-namespace MappedFileQueues;
+namespace MappedFileQueues.Engine;
 
 /// <summary>
 /// Finds where a consumer starts: at its stored offset or, if it is new, where the caller says. A stored offset is trusted only

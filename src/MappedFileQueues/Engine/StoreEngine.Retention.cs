@@ -4,10 +4,10 @@ using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Threads;
 
-namespace MappedFileQueues;
+namespace MappedFileQueues.Engine;
 
 /// <summary>The calls that remove what the policy no longer keeps.</summary>
-internal sealed partial class QueueCore
+internal sealed partial class StoreEngine
 {
     /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the oldest offset kept.</summary>
     public long Trim(long before)
