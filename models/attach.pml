@@ -5,7 +5,7 @@ Models StoreOpening (the locks `open` and `attached`, the downgrade, the word "r
 StoreRecovery with TailSearch (after a cut, after deaths); all in src/MappedFileQueues/Log. docs/DESIGN.md section 3.
 Appends are those of shared_append.pml, with frames of one word.
 
-The first opener stands before what a power cut left: a good frame, a claim of the boot before, behind it a whole frame that
+The first opener stands before what a power loss left: a good frame, a claim of the boot before, behind it a whole frame that
 never was confirmed (stale), a tail hint that points past them, and a boot word of another boot. flock converts a lock by
 giving it up and asking anew, so a downgrade has a gap.
 

@@ -13,22 +13,22 @@ succeeds, and it stands before an empty segment under a name that all consumers 
 Producer, when its segment is full:
   1. open the next name; if there is none, make a temp file and rename it there without replacing; open the name (whoever made
      it);
-  2. read lowWater again; when the segment lies below it, start over at the segment of the tail hint, step 1 without making;
+  2. read logStart again; when the segment lies below it, start over at the segment of the tail hint, step 1 without making;
   3. raise the hint to this segment, never lower it; only then claim in it.
-  Killed after 1: an empty file, perhaps a ghost; it is below lowWater, and the next lone opener removes it.
+  Killed after 1: an empty file, perhaps a ghost; it is below logStart, and the next lone opener removes it.
 
 Retention, for the lowest segment, if it lies below the hint's and below every cursor's:
-  1. raise lowWater above it;
+  1. raise logStart above it;
   2. unlink it.
-  Killed in between: a file below lowWater, which the next run unlinks.
+  Killed in between: a file below logStart, which the next run unlinks.
 
 Reader that steps into the next segment:
-  1. open the name; none: below lowWater it is out of range, else there is nothing yet, and the next look opens again;
-  2. opened and empty: read lowWater; below it is a ghost or a segment on its way out, and the reader is out of range.
+  1. open the name; none: below logStart it is out of range, else there is nothing yet, and the next look opens again;
+  2. opened and empty: read logStart; below it is a ghost or a segment on its way out, and the reader is out of range.
 
 What must be true:
-  ghost     no message is put into a file that its name does not lead to, or into a segment below lowWater;
-  astray    the hint always leads to a segment that is there, never below lowWater;
+  ghost     no message is put into a file that its name does not lead to, or into a segment below logStart;
+  astray    the hint always leads to a segment that is there, never below logStart;
   lost      the consumer, whose cursor retention heeds, gets every message;
   stranded  a reader that retention does not heed ends at the tail or out of range, it never waits at a segment that is gone;
   stuck     nobody waits for ever (an invalid end state).
@@ -60,7 +60,7 @@ variant reader-waits-for-removed            fails:stranded             -DREADER_
 byte file[SEGMENTS];         /* the file that the segment's name leads to */
 byte message[FILES];         /* what is in a file; 0: nothing yet         */
 byte made = 1;               /* files made so far                         */
-byte hint = 0, lowWater = 0;
+byte hint = 0, logStart = 0;
 byte cursor = 0;             /* the first segment that the consumer needs */
 byte living = PRODUCERS;
 byte started = 0;
@@ -79,14 +79,14 @@ inline make(segment) {
     :: file[segment] == NONE ->
 #endif
        made++; file[segment] = made;
-       slowMade = slowMade || segment < lowWater
+       slowMade = slowMade || segment < logStart
     :: else -> skip
     fi
   }
 }
 
 inline checkHint() {
-  astray = hint < lowWater || file[hint] == NONE;
+  astray = hint < logStart || file[hint] == NONE;
   assert(!astray)
 }
 
@@ -106,13 +106,13 @@ proctype Producer(byte id) {
      assert(at + 1 < SEGMENTS);
      at++;
 #ifdef LOW_WATER_READ_EARLY
-     low = lowWater;
+     low = logStart;
 #endif
      mustMake = file[at] == NONE;
      if :: mustMake -> make(at) :: else -> skip fi;
      opened = file[at];
 #ifndef LOW_WATER_READ_EARLY
-     low = lowWater;
+     low = logStart;
 #endif
 #ifdef LOW_WATER_NOT_READ
      low = 0;
@@ -129,9 +129,9 @@ proctype Producer(byte id) {
   :: left > 0 && restart ->
      atomic { at = hint; checkHint() };
      opened = file[at];
-     restart = opened == NONE || at < lowWater                 /* the hint has gone on, and retention after it */
+     restart = opened == NONE || at < logStart                 /* the hint has gone on, and retention after it */
   :: atomic { left > 0 && !restart && message[opened] == 0 ->
-       ghost = file[at] != opened || at < lowWater;
+       ghost = file[at] != opened || at < logStart;
        assert(!ghost);
        message[opened] = id;
        count++;
@@ -153,7 +153,7 @@ proctype Consumer() {
 #ifdef WITNESS
     ;
     /* Not a defect: a ghost file was made, and nobody put anything into it. */
-    witness = slowMade && lowWater >= 2;
+    witness = slowMade && logStart >= 2;
     assert(!witness)
 #endif
   }
@@ -170,9 +170,9 @@ proctype Retention() {
 #endif
 #ifdef UNLINK_FIRST
      file[oldest] = NONE;
-     lowWater = oldest + 1;
+     logStart = oldest + 1;
 #else
-     lowWater = oldest + 1;
+     logStart = oldest + 1;
      file[oldest] = NONE;
 #endif
      oldest++
@@ -193,11 +193,11 @@ proctype Reader() {
         atomic { (file[at] != NONE || living == 0) -> if :: file[at] == NONE -> break :: else -> skip fi }
 #else
         atomic {
-          (file[at] != NONE || at < lowWater || living == 0) ->
+          (file[at] != NONE || at < logStart || living == 0) ->
           if
-          :: at < lowWater -> outOfRange = true; break
-          :: at >= lowWater && file[at] == NONE -> break
-          :: at >= lowWater && file[at] != NONE -> skip
+          :: at < logStart -> outOfRange = true; break
+          :: at >= logStart && file[at] == NONE -> break
+          :: at >= logStart && file[at] != NONE -> skip
           fi
         }
 #endif
@@ -207,11 +207,11 @@ proctype Reader() {
         atomic { (message[opened] != 0 || living == 0) -> if :: message[opened] == 0 -> break :: else -> skip fi }
 #else
         atomic {
-          (message[opened] != 0 || at < lowWater || living == 0) ->
+          (message[opened] != 0 || at < logStart || living == 0) ->
           if
           :: message[opened] != 0 -> skip
-          :: message[opened] == 0 && at < lowWater -> outOfRange = true; break
-          :: message[opened] == 0 && at >= lowWater -> break
+          :: message[opened] == 0 && at < logStart -> outOfRange = true; break
+          :: message[opened] == 0 && at >= logStart -> break
           fi
         }
 #endif

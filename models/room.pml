@@ -1,7 +1,7 @@
 /*
 Back-pressure: no producer that waits for consumers is overlooked.
 
-Models ConsumerLimit, RoomWait, PendingAppends and LogConsumer.Commit in src/MappedFileQueues/Log. docs/DESIGN.md section 8.
+Models ConsumerLimit, CapacityWait, PendingAppends and LogConsumer.Commit in src/MappedFileQueues/Log. docs/DESIGN.md section 8.
 The signal is that of wait.pml with the sides exchanged: a producer waits, and a commit wakes. There is no time-out here.
 A commit is a store that may linger in the store buffer; the cursor that producers see moves when the buffer is drained.
 Consumers pay for a fence only while the word "producers may wait" is set.

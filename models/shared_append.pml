@@ -1,7 +1,7 @@
 /*
 Shared append: any number of producers put frames into one segment at once.
 
-Models SharedAppender (claim, copy, publish, batch), HoleRepair (wait or repair), LogReader (the walk), ReadOnlyStore
+Models SharedAppender (claim, copy, publish, batch), ClaimRepair (wait or repair), LogReader (the walk), ReadOnlyStore
 (stepping over), SlotTable and OwnerSlot (locks/slot-NNNN and the generations in locks/slots), LogAppender.Close (fencing an
 open claim); all in src/MappedFileQueues/Log. docs/DESIGN.md section 1.
 
@@ -27,8 +27,8 @@ Reader at a claimed header:
   Killed in between: the probe's lock goes, nothing else has changed.
 
 Somebody who disposes a queue pads a claim that is still out after LockTimeout, then lets the slot go; the producer's late
-stores and its late publish come after that (-DDISPOSERS). With -DLOST_LOCKS a slot's lock vanishes under a producer that goes
-on (a lock file that was replaced).
+stores and its late publish come after that (-DDISPOSERS). With -DLOST_LOCKS a slot's lock vanishes under a producer that continues
+ (a lock file that was replaced).
 
 What must be true:
   forged   no payload is taken for a header;

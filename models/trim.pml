@@ -1,18 +1,18 @@
 /*
-Removing segments beside consumers that move, and a power cut.
+Removing segments beside consumers that move, and a power loss.
 
 Models SegmentTrimmer and LogConsumer.TryStoreCursor in src/MappedFileQueues/Log. docs/DESIGN.md section 8. The log has two
 segments, 0 and 1. A consumer stands at 1 and moves back to 0, or is opened at 0 for the first time; the trimmer wants to
 remove segment 0. Stores and loads of one process are not reordered here: each side has a full fence between its store and
 its load, and the variants leave one out.
 
-Consumer: 1 store the cursor (0), 2 read low water: 0 is fine, 1 means that it may be gone: then the consumer goes to 1.
+Consumer: 1 store the cursor (0), 2 read the log start: 0 is fine, 1 means that it may be gone: then the consumer goes to 1.
           Perhaps 3 read segment 0, and commit 1 again.
-Trimmer:  0 segment 0 has no file: nothing to do; low water is recorded: 6; low water alone says nothing, a trimmer may have died behind step 2;
-          1 read the cursors; one at 0: low water goes back to it; 2 raise low water to 1; 3 read the cursors again; one at 0: low
-          water goes back; 4 sync the cursors; 5 record low water on disk; 6 remove segment 0.
+Trimmer:  0 segment 0 has no file: nothing to do; the log start is recorded: 6; the log start alone says nothing, a trimmer may have died behind step 2;
+          1 read the cursors; one at 0: the log start goes back to it; 2 raise the log start to 1; 3 read the cursors again; one at 0: the log
+          start goes back; 4 sync the cursors; 5 record the log start on disk; 6 remove segment 0.
           Killed anywhere; then another one does the same.
-Cut:      at any time. The cursor is then what was synced, or what was stored since; low water is what was recorded; segment 0
+Cut:      at any time. The cursor is then what was synced, or what was stored since; the log start is what was recorded; segment 0
           is gone, or back, or overwritten, if the trimmer has come to 6.
 
 What must be true:
@@ -40,7 +40,7 @@ variant word-believed            fails:damage|lost   -DWORD_BELIEVED -DTRIMMERS=
 
 byte cursor = 1;
 byte cursorOnDisk = 0;          /* an earlier position of the same consumer */
-byte lowWater = 0;
+byte logStart = 0;
 byte recorded = 0;
 bool removed;
 bool openLock;
@@ -58,11 +58,11 @@ active proctype Consumer()
     :: skip
     fi;
 #ifdef LOOK_FIRST
-    low = lowWater;
+    low = logStart;
     atomic { moved = true; cursor = 0 };
 #else
     atomic { moved = true; cursor = 0 };
-    low = lowWater;
+    low = logStart;
 #endif
     if
     :: low == 0 -> told = true
@@ -91,18 +91,18 @@ active [TRIMMERS] proctype Trimmer()
     fi;
 #ifdef WORD_BELIEVED
     if
-    :: lowWater == 1 -> goto remove
+    :: logStart == 1 -> goto remove
     :: else
     fi;
 #endif
     if
-    :: cursor == 0 -> lowWater = 0; goto done
+    :: cursor == 0 -> logStart = 0; goto done
     :: else
     fi;
 #ifdef SYNCED_FIRST
     cursorOnDisk = cursor;
     if
-    :: cursor == 0 -> lowWater = 0; goto done         /* it moved before the sync */
+    :: cursor == 0 -> logStart = 0; goto done         /* it moved before the sync */
     :: else
     fi;
 #endif
@@ -111,11 +111,11 @@ active [TRIMMERS] proctype Trimmer()
     :: skip
     fi;
 #ifndef RAISED_LAST
-    lowWater = 1;
+    logStart = 1;
 #endif
 #ifndef ONE_LOOK
     if
-    :: cursor == 0 -> lowWater = 0; goto done
+    :: cursor == 0 -> logStart = 0; goto done
     :: else
     fi;
 #endif
@@ -139,7 +139,7 @@ remove:
     recorded = 1;
 #endif
 #ifdef RAISED_LAST
-    lowWater = 1;
+    logStart = 1;
 #endif
 done:
     openLock = false

@@ -2,7 +2,7 @@
 Waiting: no wake-up is lost, whoever dies, and wherever the fence stands.
 
 Models WakeSignal (flag, sequence, futex), the waiting loops of LogConsumer and AsyncWaiter, and what SharedAppender,
-ExclusiveAppender and HoleRepair do after the store that makes frames readable; all in src/MappedFileQueues/Log.
+ExclusiveAppender and ClaimRepair do after the store that makes frames readable; all in src/MappedFileQueues/Log.
 docs/DESIGN.md section 5.
 
 There is no time-out here: one would hide every defect for as long as it lasts. The log is a row of frames; a waiter can

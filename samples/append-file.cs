@@ -15,7 +15,7 @@ try
     await using (var file = new AppendFileStream(path, new AppendFileOptions { RollLength = 1L << 30, RetainedFileCount = 10 }))
     {
         Parallel.For(0, Count, _ => file.Write("one line, in one piece\n"u8));   // from any thread; waits only when the disk lags
-        file.Flush(durable: true);                                               // from here on a power cut takes none of them
+        file.Flush(durable: true);                                               // from here on a power loss takes none of them
     }
 
     string log = Path.Combine(folder, "app.log");

@@ -10,7 +10,7 @@ try
     using var queue = new MappedFileQueue(new MappedFileQueueOptions
     {
         StorePath = path,
-        Durability = DurabilityLevel.Interval,          // a power cut takes at most …
+        Durability = DurabilityLevel.Interval,          // a power loss takes at most …
         FlushInterval = TimeSpan.FromMilliseconds(200), // … this much
     });
     MappedFileProducer producer = queue.Producer;
@@ -25,7 +25,7 @@ try
 
     var onDisk = new ConsumerOptions { DurableOnly = true };
     using MappedFileConsumer mirror = queue.OpenConsumer("mirror", onDisk);
-    string first = System.Text.Encoding.UTF8.GetString(mirror.Consume());   // no power cut takes it back
+    string first = System.Text.Encoding.UTF8.GetString(mirror.Consume());   // no power loss takes it back
     mirror.Commit(durable: true);                       // and none makes it come again
 
     return first == "a price" && producer.ConfirmedOffset > offset ? 0 : 1;

@@ -14,7 +14,7 @@ try
         SegmentSize = 1 << 20,                        // what is removed at a time
         PrepareAhead = 256 << 10,
         PreallocateByWriting = false,                 // counts at Group only: each block is written once
-        FlushInterval = TimeSpan.FromSeconds(10),     // what a power cut may take, and how often the flash is written
+        FlushInterval = TimeSpan.FromSeconds(10),     // what a power loss may take, and how often the flash is written
         Retention = new RetentionOptions
         {
             MaxBytes = 4 << 20,                       // segments that are prepared or wait to be used again come on top

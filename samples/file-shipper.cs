@@ -1,5 +1,5 @@
-// A shipper: puts the lines of a growing file into a queue. Each message holds the position behind its line, so the position and
-// the line are stored in one step, and the last message says where to go on: a kill loses no line and repeats none.
+// A shipper: puts the lines of a growing file into a queue. Each message holds the position after its line, so the position and
+// the line are stored in one step, and the last message says where to continue: a kill loses no line and repeats none.
 // The program writes the file, starts itself as the shipper, kills it with SIGKILL again and again, and compares.
 // Run it with: dotnet run samples/file-shipper.cs
 #:project ../src/MappedFileQueues.Files/MappedFileQueues.Files.csproj

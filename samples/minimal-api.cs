@@ -33,7 +33,7 @@ try
         .AddMappedFileConsumer<Order, OrderHandler>(
             "orders",
             new JsonMessageSerializer<Order>(OrderJson.Default.Order),
-            o => o.DurableOnly = true)              // the offset of an order that a power cut takes is used again
+            o => o.DurableOnly = true)              // the offset of an order that a power loss takes is used again
         .AddHealthChecks().AddMappedFileQueue("orders", health => health.FreeBytesMin = 32 << 20);
     await using WebApplication app = builder.Build();
 
@@ -98,7 +98,7 @@ internal sealed class Ledger : IDisposable
     {
         _file = new FileStream(path, FileMode.OpenOrCreate, FileAccess.ReadWrite, FileShare.Read, bufferSize: 0);
         string[] lines = new StreamReader(_file).ReadToEnd().Split('\n');
-        // What stands behind the last line's end is half a write.
+        // What is after the last line's end is half a write.
         _file.SetLength(_file.Length - Encoding.UTF8.GetByteCount(lines[^1]));
         _file.Seek(0, SeekOrigin.End);
         if (lines.Length > 1)

@@ -1,4 +1,4 @@
-// A queue of structs in one process: append, read, commit; then open it again and go on where the consumer stood.
+// A queue of structs in one process: append, read, commit; then open it again and continue where the consumer stood.
 // Run it with: dotnet run samples/struct-queue.cs
 #:project ../src/MappedFileQueues/MappedFileQueues.csproj
 using MappedFileQueues;
@@ -30,7 +30,7 @@ try
             total += tick.Volume;
         }
 
-        long confirmed = queue.Flush();          // from here on a power cut loses none of them either
+        long confirmed = queue.Flush();          // from here on a power loss loses none of them either
         Console.WriteLine($"flushed up to offset {confirmed}, total volume {total}");
     }
 

@@ -1,5 +1,5 @@
 // Two processes on one store: this program produces, and starts itself again as the consumer. The consumer commits as it goes, so
-// if it were killed, its successor would go on behind the last message that it committed.
+// if it were killed, its successor would continue after the last message that it committed.
 // Run it with: dotnet run samples/two-processes.cs
 #:project ../src/MappedFileQueues/MappedFileQueues.csproj
 using System.Diagnostics;

@@ -11,7 +11,7 @@ namespace MappedFileQueues.Bench;
 /// <param name="Measure">How.</param>
 /// <param name="IsOnDemand">Only when it is named: it takes minutes and much room on the disk.</param>
 /// <param name="IsFlushed">A flush to the disk is inside the time, on both sides: shown in a table of its own.</param>
-/// <param name="Note">What has to be known to read the figures; printed behind them.</param>
+/// <param name="Note">What has to be known to read the figures; printed after them.</param>
 internal sealed record BenchFigureGroup(
     IReadOnlyList<string> Names,
     Func<BenchRun, IReadOnlyList<Samples>> Measure,

@@ -87,7 +87,7 @@ internal sealed class BenchOptions(string kind, string quickDescription)
     }
 
     /// <summary>
-    /// Measures the groups that hold a wanted figure, and prints those: what waits for the disk stands in a table of its own.
+    /// Measures the groups that hold a wanted figure, and prints those: what waits for the disk is in a table of its own.
     /// </summary>
     public static List<FigureResult> MeasureGroups(BenchRun run, IEnumerable<BenchFigureGroup> groups, HashSet<string> wanted)
     {

@@ -4,7 +4,7 @@ namespace MappedFileQueues.Bench;
 /// <param name="Name">The subcommand.</param>
 /// <param name="Description">What its help says.</param>
 /// <param name="Groups">Its figures in the order of measuring; each is a role of the same name in a process of its own.</param>
-/// <param name="WriteTables">What is printed behind the figures when all of them were asked for; null for nothing.</param>
+/// <param name="WriteTables">What is printed after the figures when all of them were asked for; null for nothing.</param>
 /// <param name="Messages">
 /// What a repetition moves, in full and with --quick, in a suite that counts messages of 64 bytes; null in one that counts bytes.
 /// </param>

@@ -86,7 +86,7 @@ public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternal
     }
 
     /// <summary>Passes the lines logged so far to the system, or to the disk.</summary>
-    /// <param name="durable">True if they have to survive a power cut.</param>
+    /// <param name="durable">True if they have to survive a power loss.</param>
     public void Flush(bool durable = false) => File.Flush(durable);
 
     /// <summary>Writes the remaining lines and closes the file. Lines logged afterwards are dropped.</summary>

@@ -1,6 +1,6 @@
 namespace MappedFileQueues.RabbitMQ;
 
-/// <summary>The bridge cannot go on without a decision of a person or a policy. The message says what is ambiguous.</summary>
+/// <summary>The bridge cannot continue without a decision of a person or a policy. The message says what is ambiguous.</summary>
 /// <param name="fault">What kind of fault it is.</param>
 /// <param name="message">What failed, with the values, and the remedy.</param>
 /// <param name="inner">The cause.</param>

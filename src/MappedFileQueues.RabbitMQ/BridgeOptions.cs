@@ -36,7 +36,7 @@ public abstract class BridgeOptions
     /// <summary>Whether a store on a network or FUSE file system is used. Default false.</summary>
     public bool DangerouslyAllowFileSystem { get; set; }
 
-    /// <summary>What happens when the source is not certain to go on where the stream ends. Default: stop.</summary>
+    /// <summary>What happens when the source is not certain to continue where the stream ends. Default: stop.</summary>
     public SourceChangePolicy OnSourceChange { get; set; }
 
     /// <summary>

@@ -6,7 +6,7 @@ public enum BridgeState
     /// <summary>It does not run.</summary>
     Stopped = 0,
 
-    /// <summary>It connects, or finds out where to go on.</summary>
+    /// <summary>It connects, or finds out where to continue.</summary>
     Connecting = 1,
 
     /// <summary>Another forwarder of the same store has the lock, or another process the store's consumer or producer.</summary>
@@ -22,8 +22,8 @@ public enum BridgeState
     Failed = 5,
 
     /// <summary>
-    /// It is connected, and the broker takes no messages for now, because its memory or disk runs low. It goes on when the broker
-    /// does.
+    /// It is connected, and the broker takes no messages for now, because its memory or disk runs low. It continues when the
+    /// broker does.
     /// </summary>
     Blocked = 6,
 }

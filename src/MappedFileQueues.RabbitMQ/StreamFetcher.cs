@@ -26,7 +26,7 @@ public sealed class StreamFetcher
     /// Fetches until cancelled. A broker that cannot be reached, a stream that is not there yet, and a full disk are tried again
     /// for ever, with pauses.
     /// </summary>
-    /// <param name="cancellationToken">Ends it; the next run goes on where the store ends.</param>
+    /// <param name="cancellationToken">Ends it; the next run continues where the store ends.</param>
     /// <returns>A task that ends only with an exception.</returns>
     /// <exception cref="OperationCanceledException">Cancelled.</exception>
     /// <exception cref="BridgeException">A person has to decide; the message says what is ambiguous.</exception>

@@ -6,7 +6,7 @@ namespace MappedFileQueues.RabbitMQ;
 
 /// <summary>
 /// Forwards a store of messages into a RabbitMQ stream: each message once, in order, whatever is killed. One forwarder at a time
-/// per store and stream; others wait for the lock. What was confirmed by the broker decides where it goes on.
+/// per store and stream; others wait for the lock. What was confirmed by the broker decides where it continues.
 /// </summary>
 public sealed class StreamForwarder
 {

@@ -32,7 +32,7 @@ public sealed class StreamForwarderOptions : BridgeOptions
 
     /// <summary>
     /// Whether records leave only once they are on the local disk, which the forwarder flushes for that. Default true: a power
-    /// cut then never takes back what the stream holds. False saves the flush.
+    /// loss then never takes back what the stream holds. False saves the flush.
     /// </summary>
     public bool DurableOnly { get; set; } = true;
 

@@ -16,7 +16,8 @@ public sealed class FaultDisk
 
     /// <summary>
     /// Whether the disk is full: no file gets room any more (ENOSPC). What has its room already, in steps of 256 KiB and more, is
-    /// appended all the same. A producer that needs room gets a <see cref="QueueDiskException"/>, and goes on once there is room.
+    /// appended all the same. A producer that needs room gets a <see cref="QueueDiskException"/>, and continues once there is
+    /// room.
     /// </summary>
     public bool IsFull
     {

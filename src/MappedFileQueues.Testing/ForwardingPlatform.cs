@@ -16,11 +16,11 @@ internal abstract unsafe class ForwardingServices(OperatingSystemServices inner)
 
     public override ReadableFile? TryOpenForReading(string path) => inner.TryOpenForReading(path);
 
-    public override bool RegisterForFence() => inner.RegisterForFence();
+    public override bool RegisterForBarrier() => inner.RegisterForBarrier();
 
-    public override bool FenceOtherProcesses() => inner.FenceOtherProcesses();
+    public override bool BarrierOtherProcesses() => inner.BarrierOtherProcesses();
 
-    public override bool FenceEverybody() => inner.FenceEverybody();
+    public override bool BarrierEverybody() => inner.BarrierEverybody();
 
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => inner.WaitOnWord(word, expected, timeout);
 

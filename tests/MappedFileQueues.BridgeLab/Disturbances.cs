@@ -71,7 +71,7 @@ internal sealed class Disturbances
         Console.WriteLine($"{DateTime.UtcNow:HH:mm:ss.fff} {chosen.Name}");
     }
 
-    /// <summary>Lets everything go on that was stopped, and waits for what was killed.</summary>
+    /// <summary>Lets everything continue that was stopped, and waits for what was killed.</summary>
     public async Task EndAsync()
     {
         await _starting;
@@ -109,7 +109,7 @@ internal sealed class Disturbances
         return true;
     }
 
-    /// <summary>Mostly short, up to 20 s: longer than the heartbeat allows. Other things go on meanwhile.</summary>
+    /// <summary>Mostly short, up to 20 s: longer than the heartbeat allows. Other things continue meanwhile.</summary>
     private int Pause() => _random.Next(4) == 0 ? _random.Next(5000, 20_000) : _random.Next(100, 3000);
 
     private Task<bool> Stop(LabChild child)

@@ -17,10 +17,10 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
 
     private const int DiskLengthMiB = 8192;
 
-    /// <summary>Longer than any back-off, and than any pause of a process that goes on.</summary>
+    /// <summary>Longer than any back-off, and than any pause of a process that continues.</summary>
     private static readonly TimeSpan s_progressMax = TimeSpan.FromSeconds(40);
 
-    /// <summary>A planted mistake is looked for while the run goes on, so that it ends once it is found.</summary>
+    /// <summary>A planted mistake is looked for while the run continues, so that it ends once it is found.</summary>
     private static readonly TimeSpan s_lookInterval = TimeSpan.FromSeconds(8);
 
     private readonly List<RoughProxy> _proxies = [];

@@ -142,7 +142,7 @@ internal sealed class RoughProxy : IDisposable
             _broker.Dispose();
         }
 
-        /// <summary>One direction ends as if its sender had closed it; the other one goes on.</summary>
+        /// <summary>One direction ends as if its sender had closed it; the other one continues.</summary>
         public void CloseHalf(bool isToBroker)
         {
             try

@@ -8,12 +8,12 @@ namespace MappedFileQueues.BridgeLab;
 /// Watches that messages arrive, and repairs what no client can. The coordinator of RabbitMQ's streams writes down which process
 /// leads a stream. When its own leader dies at that moment, it waits for the end of that writing for ever (3.10.8; issue 6179 of
 /// rabbitmq-server, mended in its pull request 6216). After the next change of the stream's leader, each channel then publishes
-/// to a process that is gone: its first message arrives, and no other one. A laboratory that goes on killing shows nothing then:
-/// it did so once for 91 minutes, after the third leader.
+/// to a process that is gone: its first message arrives, and no other one. A laboratory that continues killing shows nothing
+/// then: it did so once for 91 minutes, after the third leader.
 /// </summary>
 internal sealed class StreamFlow(IReadOnlyList<BrokerNode> nodes, string farStore)
 {
-    /// <summary>Longer than any back-off, and than any pause of a process that goes on.</summary>
+    /// <summary>Longer than any back-off, and than any pause of a process that continues.</summary>
     private static readonly TimeSpan s_repairInterval = TimeSpan.FromSeconds(40);
 
     /// <summary>

@@ -9,13 +9,13 @@ internal sealed record LabOptions
     /// <summary>Runs of each part; null: as many as its budget takes.</summary>
     public int? Runs { get; init; }
 
-    /// <summary>How long each part goes on; null: as long as its budget takes.</summary>
+    /// <summary>How long each part continues; null: as long as its budget takes.</summary>
     public TimeSpan? Time { get; init; }
 
     /// <summary>Where failing images are kept.</summary>
     public required string KeepFolder { get; init; }
 
-    /// <summary>Runs that go on at the same time.</summary>
+    /// <summary>Runs that continue at the same time.</summary>
     public required int Jobs { get; init; }
 
     /// <summary>Images that the cut part makes when neither runs nor time is given.</summary>

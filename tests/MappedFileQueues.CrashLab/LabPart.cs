@@ -8,7 +8,7 @@ internal abstract class LabPart
 
     public abstract string Help { get; }
 
-    /// <summary>How many runs may go on at the same time; parts that judge by the clock allow one.</summary>
+    /// <summary>How many runs may continue at the same time; parts that judge by the clock allow one.</summary>
     public virtual int JobsMax => int.MaxValue;
 
     /// <summary>Called once before the runs; false when nothing of it can be done here (the part has said why).</summary>

@@ -22,18 +22,18 @@ internal static class PlantedTable
         [PlantedFault.RecycledNotZeroed] = "retain",
         [PlantedFault.AllocatedRaisedEarly] = "retain",
         [PlantedFault.HardLinkIgnored] = "retain",
-        [PlantedFault.LowWaterNotRecorded] = "retain",
-        [PlantedFault.LowWaterAfterDeletion] = "retain",
+        [PlantedFault.LogStartNotRecorded] = "retain",
+        [PlantedFault.LogStartAfterDeletion] = "retain",
         [PlantedFault.CursorsNotReadAgain] = "retain",
         [PlantedFault.LimitRaisedLate] = "retain",
-        [PlantedFault.LowWaterRecordedLate] = "retain",
+        [PlantedFault.LogStartRecordedLate] = "retain",
         [PlantedFault.CursorsNotSynced] = "retain",
-        [PlantedFault.ConfirmedNotRaised] = "retain",
+        [PlantedFault.DurableNotRaised] = "retain",
         [PlantedFault.RecycledNameNotFlushed] = "retain",
         [PlantedFault.TemporaryNameShared] = "again",
-        [PlantedFault.LowWaterNotReadAgain] = "retain",
+        [PlantedFault.LogStartNotReadAgain] = "retain",
         [PlantedFault.LeftoversKept] = "retain",
-        [PlantedFault.UnrecordedLowWaterKept] = "retain",
+        [PlantedFault.UnrecordedLogStartKept] = "retain",
         [PlantedFault.StoppedOwnerIsDead] = "kill",
         [PlantedFault.GenerationNotRaised] = "kill",
         [PlantedFault.SilentRepair] = "kill",
@@ -66,7 +66,7 @@ internal static class PlantedTable
             List<int> missed = [];
             for (int i = 0; i < seedCount; i++)
             {
-                // Far apart: the runs of one seed go on with the seeds behind it.
+                // Far apart: the runs of one seed continue with the seeds after it.
                 int seed = unchecked(firstSeed + (i * 100_003)) & int.MaxValue;
                 long began = Stopwatch.GetTimestamp();
                 if (IsCaught(fault, seed))

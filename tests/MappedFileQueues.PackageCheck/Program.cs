@@ -64,7 +64,7 @@ void CheckMetadata(Package package)
     }
 }
 
-// What every machine gets is IL for every machine; code for one of them stands below runtimes/, and is the same code.
+// What every machine gets is IL for every machine; code for one of them is below runtimes/, and is the same code.
 void CheckAssemblies(Package package)
 {
     Dictionary<string, Guid> versions = [];

@@ -8,7 +8,7 @@ namespace MappedFileQueues.TestPeer;
 /// <summary>
 /// A process that does what it is told, a command a line on standard input: a word, then key=value pairs. It answers each with a
 /// line `ok …` or `error TYPE MESSAGE`; what it acknowledges or receives on the way are lines of their own, written before it
-/// goes on, so that they are there when it is killed at the next step.
+/// continues, so that they are there when it is killed at the next step.
 /// </summary>
 internal sealed class Agent
 {

@@ -2,7 +2,7 @@ namespace MappedFileQueues.TestPeer;
 
 /// <summary>
 /// The other process of the tests that need one. `--portable` before the verb selects the portable platform, which must
-/// happen before the core's platform is first asked for; a verb gets what stands behind its name, and its result is the exit
+/// happen before the core's platform is first asked for; a verb gets what is after its name, and its result is the exit
 /// code.
 /// </summary>
 internal static class Program

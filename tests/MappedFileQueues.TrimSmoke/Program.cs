@@ -12,8 +12,8 @@ namespace MappedFileQueues.TrimSmoke;
 /// <summary>
 /// Produces and consumes through both kinds of queue, as structs, text and JSON, also by a hosted consumer; reopens each store,
 /// and checks what comes out; then it logs to a file that configuration describes. Published trimmed and as a single
-/// file, or as native code, it shows that the libraries need nothing that goes on the way; built against the packages, that these
-/// are whole. `FOLDER continue` takes over what another build of this program has left there, and appends to it.
+/// file, or as native code, it shows that the libraries need nothing that continues the way; built against the packages, that
+/// these are whole. `FOLDER continue` takes over what another build of this program has left there, and appends to it.
 /// </summary>
 internal static partial class Program
 {

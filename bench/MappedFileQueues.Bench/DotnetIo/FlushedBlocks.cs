@@ -48,7 +48,7 @@ internal sealed class FlushedBlocks : IDisposable
         RandomAccess.FlushToDisk(file);
     }
 
-    /// <summary>Whether the last block that was written stands in the file, and nothing is missing before it.</summary>
+    /// <summary>Whether the last block that was written is in the file, and nothing is missing before it.</summary>
     public static void CheckLast(string path, long count, bool isNew)
     {
         using SafeFileHandle file = File.OpenHandle(path, share: FileShare.ReadWrite);

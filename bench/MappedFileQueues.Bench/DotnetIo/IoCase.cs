@@ -4,7 +4,7 @@ namespace MappedFileQueues.Bench.DotnetIo;
 /// <param name="Api">The class or method.</param>
 /// <param name="Detail">Its options, and the caller's buffer.</param>
 /// <param name="Run">Does it once.</param>
-/// <param name="Check">Outside of the time: whether what was written stands there; null where the table checks it.</param>
+/// <param name="Check">Outside of the time: whether what was written is there; null where the table checks it.</param>
 internal sealed record IoCase(string Api, string Detail, Action Run, Action? Check = null)
 {
     public string Title => Detail.Length == 0 ? Api : $"{Api}, {Detail}";

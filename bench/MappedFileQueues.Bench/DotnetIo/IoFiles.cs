@@ -106,7 +106,7 @@ internal sealed class IoFiles : IDisposable
             RandomAccess.Write(file, _sourceBlock.AsSpan(0, (int)Math.Min(BlockLength, length - position)), position);
     }
 
-    /// <summary>Whether a piece of the source or the small file is what stands there, by its first and its last byte.</summary>
+    /// <summary>Whether a piece of the source or the small file is what is there, by its first and its last byte.</summary>
     public void CheckRead(ReadOnlySpan<byte> piece, long position)
     {
         if (piece[0] != _sourceBlock[position % BlockLength]

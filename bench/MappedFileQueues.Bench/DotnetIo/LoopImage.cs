@@ -25,7 +25,7 @@ internal sealed class LoopImage : IDisposable
     /// <summary>Where the process finds it.</summary>
     public string MountPoint { get; }
 
-    /// <summary>What stands before the command that is to see it.</summary>
+    /// <summary>What is before the command that is to see it.</summary>
     public IReadOnlyList<string> Prefix =>
         ["unshare", "--mount", "--propagation", "private", "sh", "-c", Script, "sh", _image, MountPoint];
 

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Bench.Figures;
 
 /// <summary>
 /// Messages a second from one process to another, with blocks and pages made before the clock starts: with a limit of 1 MiB of
-/// unconsumed bytes, beside the same store without a limit (which stands in the place of the raw loop).
+/// unconsumed bytes, beside the same store without a limit (which is in the place of the raw loop).
 /// </summary>
 internal sealed class BackPressureFigure(ChildContext context) : PairFigure(context)
 {

@@ -19,7 +19,7 @@ internal sealed class DurableFigure(
     /// <summary>Callers share flushes, so they get more done in the same time.</summary>
     private const int SharingMax = 16;
 
-    /// <summary>What stands in the store before.</summary>
+    /// <summary>What is in the store before.</summary>
     public const long FilledLength = 32L << 20;
 
     /// <summary>A store that recycles keeps so much, and goes around several times before.</summary>

@@ -6,7 +6,7 @@ using MappedFileQueues.Bench.Raw;
 namespace MappedFileQueues.Bench.Figures;
 
 /// <summary>
-/// Messages a second from one process to another that reads behind it, spinning, beside a bare one-producer log whose reader
+/// Messages a second from one process to another that reads after it, spinning, beside a bare one-producer log whose reader
 /// takes 64 messages at a time. Warm: blocks
 /// and pages are there before the clock starts. Cold: a store that was just made, with the options' own preparing ahead,
 /// beside a new, sparse file.

@@ -7,7 +7,7 @@ using MappedFileQueues.Bench.Raw;
 namespace MappedFileQueues.Bench.Figures;
 
 /// <summary>
-/// Nanoseconds for each read of messages that lie there, beside the bare read of the same bytes. Both sides have read all of
+/// Nanoseconds for each read of messages that are there, beside the bare read of the same bytes. Both sides have read all of
 /// it once before, so that neither meets a page fault. Cold, both files are opened anew and lie on the disk only.
 /// </summary>
 internal sealed class ReadFigure(ChildContext context, Func<string, long, BenchQueue> open)

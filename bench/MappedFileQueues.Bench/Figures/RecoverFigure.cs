@@ -14,7 +14,7 @@ using Microsoft.Win32.SafeHandles;
 namespace MappedFileQueues.Bench.Figures;
 
 /// <summary>
-/// Gigabytes a second of recovery after a power cut, in a fresh process: a store of 1 GiB whose checkpoint stands at 0 and that
+/// Gigabytes a second of recovery after a power loss, in a fresh process: a store of 1 GiB whose checkpoint is at 0 and that
 /// was used in another boot, so that every frame is read and its checksum verified. Beside it a bare pass over the same files:
 /// positioned reads and a checksum of each 72 bytes. Both find the files in the page cache, written back. Afterwards every
 /// message is read.
@@ -74,7 +74,7 @@ internal static class RecoverFigure
         {
             double rate = Rate(count * Message64.FrameLength, start);
             if (queue.GetInfo().Epoch != 1)
-                throw new ToolException("The store was not recovered as after a power cut.");
+                throw new ToolException("The store was not recovered as after a power loss.");
             MappedFileConsumer<Message64> consumer = queue.Consumer;
             ulong sum = 0;
             for (long i = 0; i < count; i++)

@@ -9,7 +9,7 @@ internal interface IBlockFile : IDisposable
 {
     void Write(ReadOnlySpan<byte> block, long position);
 
-    /// <summary>What survives a power cut: fdatasync where the way offers it, else what it offers.</summary>
+    /// <summary>What survives a power loss: fdatasync where the way offers it, else what it offers.</summary>
     void Sync();
 }
 
@@ -31,7 +31,7 @@ internal static partial class BlockFiles
     public static IEnumerable<string> Names => [.. s_peers.Keys, Ours];
 
     /// <summary>
-    /// Opens the file in the given way, over the room that stands there or that ours makes; none of it is measured.
+    /// Opens the file in the given way, over the room that is there or that ours makes; none of it is measured.
     /// </summary>
     public static IBlockFile Open(string way, string path, FileRoom room, long length, bool syncsEach)
     {

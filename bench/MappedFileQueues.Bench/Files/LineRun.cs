@@ -10,7 +10,7 @@ internal static class LineRun
 {
     public const int LineLength = 100;
 
-    /// <summary>The width of the number that a line begins with; its thread stands before it.</summary>
+    /// <summary>The width of the number that a line begins with; its thread is before it.</summary>
     private const int Digits = 10;
 
     /// <summary>So many lines lie ready: a power of ten, whose digits are left out in counting.</summary>

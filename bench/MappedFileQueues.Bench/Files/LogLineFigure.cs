@@ -8,7 +8,7 @@ namespace MappedFileQueues.Bench.Files;
 internal delegate void LineLogger(string name, long count);
 
 /// <summary>
-/// Nanoseconds for each line of a log with two texts and a number, with the closing: the log provider behind a generated log
+/// Nanoseconds for each line of a log with two texts and a number, with the closing: the log provider after a generated log
 /// method, beside another logger. The lines come from one thread or several, and each is looked at afterwards.
 /// </summary>
 /// <param name="context">The process.</param>

@@ -19,7 +19,7 @@ internal static partial class LogPeers
 
     private const string Category = "Bench";
 
-    /// <summary>The log provider behind a generated log method.</summary>
+    /// <summary>The log provider after a generated log method.</summary>
     public static (LineLogger Log, IDisposable Logger) Ours(string path)
     {
         ILoggerFactory factory = LoggerFactory.Create(builder => builder.AddMappedFile(options =>
@@ -48,7 +48,7 @@ internal static partial class LogPeers
         }, logger);
     }
 
-    /// <summary>ZLogger's file provider behind its own generated log method; a thread of its own writes.</summary>
+    /// <summary>ZLogger's file provider after its own generated log method; a thread of its own writes.</summary>
     public static (LineLogger Log, IDisposable Logger) ZLogger(string path)
     {
         ILoggerFactory factory = LoggerFactory.Create(builder => builder.AddZLoggerFile(path, options =>
@@ -64,7 +64,7 @@ internal static partial class LogPeers
     }
 
     /// <summary>
-    /// NLog's file target, kept open and not flushed after each write, behind the asynchronous wrapper, which waits when its
+    /// NLog's file target, kept open and not flushed after each write, after the asynchronous wrapper, which waits when its
     /// queue of 10,000 lines is full.
     /// </summary>
     public static (LineLogger Log, IDisposable Logger) NLog(string path)

@@ -40,7 +40,7 @@ internal sealed class ReadLinesFigure(ChildContext context)
         (long count, long length) = read(path);
         double nanoseconds = Clock.NanosecondsEach(start, count);
 
-        // Every line has one byte behind it.
+        // Every line has one byte after it.
         Sums.Check(Name, (ulong)(length + count), (ulong)new FileInfo(path).Length);
         return nanoseconds;
     }

@@ -3,7 +3,7 @@ using MappedFileQueues.Hosting;
 namespace MappedFileQueues.Bench.Hosting;
 
 /// <summary>
-/// Adds up what it gets. A message that comes while it is closed waits there, and does not count; so those behind it gather.
+/// Adds up what it gets. A message that comes while it is closed waits there, and does not count; so those after it gather.
 /// </summary>
 internal sealed class GatedHandler : IMessageHandler<Message64>, IMessageBatchHandler<Message64>
 {

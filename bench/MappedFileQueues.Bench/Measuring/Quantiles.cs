@@ -34,7 +34,7 @@ internal static class Quantiles
     }
 
     /// <summary>
-    /// Hoare's partition: up to `right` nothing is larger than the pivot, from `left` on nothing is smaller, and what lies in
+    /// Hoare's partition: up to `right` nothing is larger than the pivot, from `left` on nothing is smaller, and what is in
     /// between equals it.
     /// </summary>
     private static (int Left, int Right) Partition(Span<long> values)

@@ -8,7 +8,7 @@ internal static class SystemCache
     private const string Switch = "/proc/sys/vm/drop_caches";
 
     /// <summary>
-    /// Writes all that lies in a file system to the disk (dirty pages cannot be dropped), then drops all of the cache; false
+    /// Writes all that is in a file system to the disk (dirty pages cannot be dropped), then drops all of the cache; false
     /// where the rights, or the system, do not allow it.
     /// </summary>
     /// <param name="path">Anything in the file system.</param>

@@ -74,7 +74,7 @@ internal sealed class SqliteQueue : BenchQueue
         };
     }
 
-    /// <summary>What one thread appends with: the connection of all, behind a lock, a row a transaction.</summary>
+    /// <summary>What one thread appends with: the connection of all, after a lock, a row a transaction.</summary>
     public Func<int, Task> NewLockedCaller() => count =>
     {
         Message64 message = Message64.Create();

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Bench.Processes;
 
 /// <summary>
 /// A shared mapped page over which two processes wait for each other, so that both start at once, and tell each other
-/// results. The arrivals word: both raise it (interlocked, a full fence), both read it with acquire; it only ever grows.
+/// results. The arrivals word: both raise it (interlocked, a full barrier), both read it with acquire; it only ever grows.
 /// </summary>
 internal sealed unsafe class Rendezvous : IDisposable
 {

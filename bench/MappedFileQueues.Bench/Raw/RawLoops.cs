@@ -41,7 +41,7 @@ internal static unsafe class RawLoops
         return sum;
     }
 
-    /// <summary>The same behind a running producer: spins for each frame.</summary>
+    /// <summary>The same after a running producer: spins for each frame.</summary>
     public static ulong Follow(byte* place, long count)
     {
         ulong sum = 0;

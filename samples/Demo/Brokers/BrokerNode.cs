@@ -95,7 +95,7 @@ internal sealed class BrokerNode(
 
     public void Continue() => _process?.Continue();
 
-    /// <summary>Kills the node as a power cut would, except that the kernel keeps what it has written.</summary>
+    /// <summary>Kills the node as a power loss would, except that the kernel keeps what it has written.</summary>
     public void Kill()
     {
         _process?.Dispose();

@@ -47,7 +47,7 @@ internal sealed partial class BrokerProcess : IDisposable
     /// <summary>Stops it in its tracks.</summary>
     public void Stop() => _ = Kill(-_processId, SigStop);
 
-    /// <summary>Lets it go on.</summary>
+    /// <summary>Lets it continue.</summary>
     public void Continue() => _ = Kill(-_processId, SigCont);
 
     /// <summary>Kills it with its children, and waits until it is gone.</summary>

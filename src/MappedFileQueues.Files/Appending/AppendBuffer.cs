@@ -33,7 +33,7 @@ internal sealed unsafe class AppendBuffer
         }
         catch (OutOfMemoryException error)
         {
-            // Whoever goes on when a file cannot be opened goes on here too.
+            // Whoever continues when a file cannot be opened continues here too.
             throw new MappedFileQueueException(
                 $"There is no memory for a buffer: length={length}. Use a smaller BufferLength.", error);
         }
@@ -46,7 +46,7 @@ internal sealed unsafe class AppendBuffer
     public int Limit { get; private set; }
 
     /// <summary>
-    /// The place of the first byte, counted from the opening of the stream; below 0 for what stood there before.
+    /// The place of the first byte, counted from the opening of the stream; below 0 for what was there before.
     /// </summary>
     public long Origin { get; private set; }
 
@@ -84,7 +84,7 @@ internal sealed unsafe class AppendBuffer
     public void BeginCopy() => Interlocked.Increment(ref _copying);
 
     /// <summary>
-    /// Copies into claimed room, reports that, and gives the place behind it. The caller must not touch the buffer afterwards.
+    /// Copies into claimed room, reports that, and gives the place after it. The caller must not touch the buffer afterwards.
     /// </summary>
     public long Fill(byte* start, ReadOnlySpan<byte> source)
     {
@@ -95,7 +95,7 @@ internal sealed unsafe class AppendBuffer
     }
 
     /// <summary>
-    /// Copies behind what a sealed buffer holds, for the one long write that it was sealed for; returns how much fitted.
+    /// Copies after what a sealed buffer holds, for the one long write that it was sealed for; returns how much fitted.
     /// </summary>
     public int FillSealed(ReadOnlySpan<byte> source)
     {

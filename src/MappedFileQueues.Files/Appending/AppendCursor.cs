@@ -21,7 +21,7 @@ internal sealed unsafe class AppendCursor
     /// <summary>1 while a thread holds the lock.</summary>
     private int _lock;
 
-    // These change under the lock; null while closed. The next byte may lie behind what is fetched, after a long write.
+    // These change under the lock; null while closed. The next byte may be after what is fetched, after a long write.
     private volatile byte* _next;
     private byte* _fetchedEnd;
     private byte* _end;
@@ -32,7 +32,7 @@ internal sealed unsafe class AppendCursor
     /// <summary>
     /// Copies into the buffer, in one piece, if that is possible at once. False when the source is long or empty, when another
     /// thread has the lock, while the cursor is closed, and where the buffer has to be fetched or is full. This method makes one
-    /// call, and needs only the lock behind it: each saved register and each cleared local is a store, and the next call's
+    /// call, and needs only the lock after it: each saved register and each cleared local is a store, and the next call's
     /// interlocked operation waits for all of them (10 ns a line without this method).
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
@@ -54,7 +54,7 @@ internal sealed unsafe class AppendCursor
     }
 
     /// <summary>
-    /// Copies into the buffer, in one piece, and gives the place behind it. False when there is no room, or it is closed.
+    /// Copies into the buffer, in one piece, and gives the place after it. False when there is no room, or it is closed.
     /// </summary>
     public bool TryAppend(ReadOnlySpan<byte> source, out long end)
     {

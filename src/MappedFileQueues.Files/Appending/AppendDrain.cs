@@ -3,7 +3,7 @@ namespace MappedFileQueues.Files.Appending;
 /// <summary>
 /// The way from the buffers to the file. Draining is a role that one thread has at a time: the background thread, or any thread
 /// that flushes or needs room, which so need not wait to be served. The thread with the role writes, rolls and syncs without the
-/// gate, and alone changes what stands here.
+/// gate, and alone changes what is here.
 /// <para>Every write to the file begins at a block. The last block, when it is not full, is copied to the head of the next buffer
 /// and written again from there.</para>
 /// </summary>
@@ -33,7 +33,7 @@ internal sealed class AppendDrain : IDisposable
     /// <summary>Bytes that the system has, counted from the opening. From any thread.</summary>
     public long Written => Volatile.Read(ref _written);
 
-    /// <summary>Bytes that survive a power cut. From any thread.</summary>
+    /// <summary>Bytes that survive a power loss. From any thread.</summary>
     public long Flushed => Volatile.Read(ref _flushed);
 
     /// <summary>Bytes that calls have handed over, counted from the opening. From any thread; takes the gate.</summary>
@@ -83,7 +83,7 @@ internal sealed class AppendDrain : IDisposable
 
     /// <summary>
     /// With the role, which it ends: writes until the bytes before <paramref name="end"/> are with the system, or until a long
-    /// write has to go on first; and syncs.
+    /// write has to continue first; and syncs.
     /// </summary>
     public void FlushUpTo(long end, bool isDurable) => RunInRole((Drain: this, end, isDurable), static goal =>
     {
@@ -109,7 +109,7 @@ internal sealed class AppendDrain : IDisposable
             drain.Sync();
     });
 
-    /// <summary>With the role, which it ends: writes the rest and ends the file. No write goes on any more.</summary>
+    /// <summary>With the role, which it ends: writes the rest and ends the file. No write continues any more.</summary>
     public void End()
     {
         RunInRole(this, static drain =>
@@ -235,7 +235,7 @@ internal sealed class AppendDrain : IDisposable
         {
             lock (_gate)
             {
-                // Less than before when a carried block could not be written again: it still stands there.
+                // Less than before when a carried block could not be written again: it still is there.
                 _written = Math.Max(_written, buffer.Origin + done);
                 _files.Current.HasWritten(buffer.FilePosition + _written - buffer.Origin);
             }

@@ -3,7 +3,7 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Files.Appending;
 
 /// <summary>
-/// One file that is being appended to: its room ahead, its writes, its end. Zeros may stand behind what was written while it is
+/// One file that is being appended to: its room ahead, its writes, its end. Zeros may be after what was written while it is
 /// open (see <see cref="FilePreallocation"/>); <see cref="Cut"/> takes them away.
 /// <para>The buffers count positions from where they began this file. That is its beginning, except after a roll that could not
 /// be done, and after another program has truncated the file (logrotate's copytruncate): then the file continues at its end, and
@@ -41,7 +41,7 @@ internal sealed class AppendFile : IDisposable
         _writesBack = options.Durability != AppendDurability.PageCache;
     }
 
-    /// <summary>Where the file ends, in bytes: behind what was written. Room may lie behind it.</summary>
+    /// <summary>Where the file ends, in bytes: after what was written. Room may be after it.</summary>
     public long End { get; private set; }
 
     /// <summary>The full path under which it was opened.</summary>
@@ -74,7 +74,7 @@ internal sealed class AppendFile : IDisposable
     /// <summary>Sets the mark that says where the zeros of this file begin.</summary>
     public void MarkRoom(RoomMark mark, bool isDurable) => mark.Set(_file, End, isDurable);
 
-    /// <summary>Reads what stands at a position, for the part of the last block that will be written again.</summary>
+    /// <summary>Reads what is at a position, for the part of the last block that will be written again.</summary>
     public void Read(Span<byte> destination, long position)
     {
         int count = _file.ReadAt(destination, position);
@@ -163,12 +163,12 @@ internal sealed class AppendFile : IDisposable
     /// <summary>fdatasync.</summary>
     public void Sync() => _file.Sync();
 
-    /// <summary>Gives back the room behind the end.</summary>
+    /// <summary>Gives back the room after the end.</summary>
     public void Cut()
     {
         FollowTruncation();
 
-        // The room behind the end of a file goes too when the length is set to what it is.
+        // The room after the end of a file goes too when the length is set to what it is.
         bool hasRoomBehind = _options.Preallocation == FilePreallocation.Fallocate && _roomEnd > End;
         if (hasRoomBehind || _file.Length != End)
             _file.SetLength(End);

@@ -28,7 +28,7 @@ public sealed class AppendFileException : MappedFileQueueException
     /// <summary>How many bytes behind these were written by calls and are not in the file.</summary>
     public long UnwrittenLength { get; }
 
-    /// <summary>How many bytes, counted from the opening of the stream, survive a power cut too.</summary>
+    /// <summary>How many bytes, counted from the opening of the stream, survive a power loss too.</summary>
     public long FlushedLength { get; }
 }
 

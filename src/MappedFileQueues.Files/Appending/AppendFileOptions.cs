@@ -33,7 +33,7 @@ public sealed record AppendFileOptions
     /// </summary>
     public TimeSpan FlushInterval { get; init; } = TimeSpan.FromSeconds(1);
 
-    /// <summary>What a power cut may take; default <see cref="AppendDurability.Interval"/>.</summary>
+    /// <summary>What a power loss may take; default <see cref="AppendDurability.Interval"/>.</summary>
     public AppendDurability Durability { get; init; } = AppendDurability.Interval;
 
     /// <summary>How the file gets room ahead of its end; default <see cref="FilePreallocation.None"/>.</summary>
@@ -155,7 +155,7 @@ public sealed record AppendFileOptions
     internal long PreallocationStep =>
         PreallocationLength > 0 ? PreallocationLength : RollsByLength ? RollLength : PreallocationLengthDefault;
 
-    /// <summary>Whether bytes that were never written may stand at the file's end while it is open.</summary>
+    /// <summary>Whether bytes that were never written may be at the file's end while it is open.</summary>
     internal bool LeavesZeros =>
         ReuseOldFiles || Preallocation is FilePreallocation.ZeroRange or FilePreallocation.WrittenZeros;
 
@@ -199,7 +199,7 @@ public sealed record AppendFileOptions
     }
 }
 
-/// <summary>When what was written to an <see cref="AppendFileStream"/> survives a power cut.</summary>
+/// <summary>When what was written to an <see cref="AppendFileStream"/> survives a power loss.</summary>
 public enum AppendDurability
 {
     /// <summary>When the operating system writes it; <see cref="AppendFileStream.Flush(bool)"/> forces that.</summary>
@@ -219,7 +219,7 @@ public enum FilePreallocation
     None,
 
     /// <summary>
-    /// Blocks behind the end of the file (fallocate, FALLOC_FL_KEEP_SIZE). The file's length stays true, so a reader never sees a
+    /// Blocks after the end of the file (fallocate, FALLOC_FL_KEEP_SIZE). The file's length stays true, so a reader never sees a
     /// zero that was not written. Where the system has no such call: as None.
     /// </summary>
     Fallocate,
@@ -245,7 +245,7 @@ public enum FileContent
     Binary,
 
     /// <summary>
-    /// No write ends with a zero byte. So zeros at the end of the file are room that a killed process or a power cut left, and
+    /// No write ends with a zero byte. So zeros at the end of the file are room that a killed process or a power loss left, and
     /// opening cuts them off, whichever program wrote the file.
     /// </summary>
     Text,

@@ -7,9 +7,9 @@ using MappedFileQueues.Platform.Choice;
 namespace MappedFileQueues.Files.Appending;
 
 /// <summary>
-/// The file that a stream writes, the closed ones behind it, and the next one, which a background thread prepares. One thread at
+/// The file that a stream writes, the closed ones after it, and the next one, which a background thread prepares. One thread at
 /// a time uses it: the one that has the stream's draining role.
-/// <para>A roll, and what is there when the process dies behind each step: (1) the file is cut to its true length and, where the
+/// <para>A roll, and what is there when the process dies after each step: (1) the file is cut to its true length and, where the
 /// level says so, flushed: as before, without zeros behind. (2) It gets its number: no current file; opening makes one. (3) The
 /// next file, <see cref="RolledNames.Next"/> until now, gets the name. (4) With retention the oldest file is deleted, or becomes
 /// the next one, which is zeroed before it is used; an unfinished next file is deleted by the next opening, and nothing ever
@@ -183,7 +183,7 @@ internal sealed class AppendFileSet : IDisposable
     /// <inheritdoc cref="RolledFileRetention.DeleteExpired"/>
     public void DeleteExpired() => _areEntriesDirty |= _retention.DeleteExpired();
 
-    /// <summary>Ends the current file behind its last byte; best effort after a failure, whose error is thrown already.</summary>
+    /// <summary>Ends the current file after its last byte; best effort after a failure, whose error is thrown already.</summary>
     public void End(bool isFailed)
     {
         try
@@ -485,7 +485,7 @@ internal sealed class AppendFileSet : IDisposable
             return false;
         }
 
-        // Before the first zero is written: after a cut a closed file is whole or is not there.
+        // Before the first zero is written: after a power loss a closed file is whole or is not there.
         _directory.FlushEntries("");
         return true;
     }

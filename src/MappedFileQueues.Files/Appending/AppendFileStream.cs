@@ -9,7 +9,7 @@ namespace MappedFileQueues.Files;
 /// thread keep their order. A call copies into one of two buffers; a background thread writes them to the file in whole blocks.
 /// A call waits only while both buffers are full; nothing is ever dropped. Allocates nothing per call.
 /// <para>What can be lost: a killed process loses what is still in the buffers, at most what came in the last
-/// <see cref="AppendFileOptions.FlushInterval"/> and since the last flush. A power cut also takes what
+/// <see cref="AppendFileOptions.FlushInterval"/> and since the last flush. A power loss also takes what
 /// <see cref="AppendFileOptions.Durability"/> says. Dispose the stream: nothing flushes it when the process ends.</para>
 /// <para>The stream remembers its first error (a full disk, say). That call, or the next one when the background thread met the
 /// error, and every later call throws an <see cref="AppendFileException"/>, which says how many bytes the file holds and how
@@ -64,7 +64,7 @@ public sealed class AppendFileStream : Stream
     /// <summary>How many of them, from the first on, the operating system has: a killed process does not lose these.</summary>
     public long WrittenLength => _pipe.WrittenLength;
 
-    /// <summary>How many of them, from the first on, survive a power cut.</summary>
+    /// <summary>How many of them, from the first on, survive a power loss.</summary>
     public long FlushedLength => _pipe.FlushedLength;
 
     /// <inheritdoc/>
@@ -148,8 +148,8 @@ public sealed class AppendFileStream : Stream
     public override void Flush() => Flush(durable: false);
 
     /// <summary>
-    /// As <see cref="Flush()"/>; with <paramref name="durable"/> also waits until everything survives a power cut (fdatasync; for
-    /// a new file also of the directory). Concurrent calls share one flush.
+    /// As <see cref="Flush()"/>; with <paramref name="durable"/> also waits until everything survives a power loss (fdatasync;
+    /// for a new file also of the directory). Concurrent calls share one flush.
     /// </summary>
     /// <param name="durable">Whether to flush to the disk too.</param>
     /// <inheritdoc cref="Flush()"/>

@@ -44,20 +44,20 @@ internal sealed unsafe class AppendPipe
     /// <summary>Bytes that the system has, counted from the opening.</summary>
     public long WrittenLength => _drain.Written;
 
-    /// <summary>Bytes that survive a power cut.</summary>
+    /// <summary>Bytes that survive a power loss.</summary>
     public long FlushedLength => _drain.Flushed;
 
     /// <summary>Bytes that calls have handed over.</summary>
     public long AcceptedLength => _drain.Accepted;
 
-    /// <summary>Appends the bytes in one piece, and returns the place behind them.</summary>
+    /// <summary>Appends the bytes in one piece, and returns the place after them.</summary>
     public long Write(ReadOnlySpan<byte> bytes)
     {
         if (Cursor.TryAppend(bytes, out long end))
             return end;
         if (bytes.Length > _lengthMax)
             return WriteLong(bytes);
-        AppendBuffer buffer = WaitForRoom(bytes.Length, out byte* start);
+        AppendBuffer buffer = WaitForCapacity(bytes.Length, out byte* start);
         return buffer.Fill(start, bytes);
     }
 
@@ -96,7 +96,7 @@ internal sealed unsafe class AppendPipe
                 return;
             _buffers.Close();
 
-            // A long write ends by itself. It needs the background thread for that, which goes on until then.
+            // A long write ends by itself. It needs the background thread for that, which continues until then.
             while (_drain.IsTaken || _buffers.IsTaken)
                 Monitor.Wait(_gate);
             _drain.Take();
@@ -126,7 +126,7 @@ internal sealed unsafe class AppendPipe
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
-    private AppendBuffer WaitForRoom(int length, out byte* start)
+    private AppendBuffer WaitForCapacity(int length, out byte* start)
     {
         while (true)
         {

@@ -47,7 +47,7 @@ internal sealed class AppendWriter : IDisposable
     /// <summary>Ends the timer.</summary>
     public void StopTimer() => _timer?.Dispose();
 
-    /// <summary>Waits until the thread has ended, which it does once the stream is closed and no long write goes on.</summary>
+    /// <summary>Waits until the thread has ended, which it does once the stream is closed and no long write continues.</summary>
     public void Dispose() => _thread.Join();
 
     private ITimer? MakeTimer(AppendFileOptions options)

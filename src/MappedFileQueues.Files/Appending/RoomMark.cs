@@ -11,7 +11,7 @@ namespace MappedFileQueues.Files.Appending;
 /// <para>A mark that a crash left counts only for the same file (inode and time of creation), so a restored or copied file keeps
 /// the zeros that it ends with. An inode number is used again, so without a time of creation (ext4 with inodes of 128 bytes) it
 /// proves nothing, and the zeros stay. Portable knows no inodes, and on Linux no time of creation: it trusts any mark. A power
-/// cut that takes the mark leaves zeros in the file, which is no loss.</para>
+/// loss that takes the mark leaves zeros in the file, which is no loss.</para>
 /// </summary>
 internal sealed class RoomMark(HeldDirectory directory, string name)
 {

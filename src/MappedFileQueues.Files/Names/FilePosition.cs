@@ -8,8 +8,8 @@ namespace MappedFileQueues.Files;
 /// <summary>
 /// A position in one of the files that have a name one after the other (a log that is rolled): the file, by its inode and its
 /// time of creation, and the bytes before the position. <see cref="ToString"/> makes a text that can be stored and parsed, so
-/// that a reader goes on there after a restart, whatever the file is called then. The default value is the beginning of the file
-/// that has the name now.
+/// that a reader continues there after a restart, whatever the file is called then. The default value is the beginning of the
+/// file that has the name now.
 /// </summary>
 public readonly record struct FilePosition : IParsable<FilePosition>
 {

@@ -10,7 +10,7 @@ namespace MappedFileQueues.Files;
 /// the background. A line ends with \n or \r\n; the last one may lack its end. A byte order mark is skipped. Bytes are not
 /// checked to be valid UTF-8.
 /// <para>The spans lie in memory that the file is read into, not in a mapping of the file. The system kills a process that
-/// touches a mapped page behind the end of a truncated file, and no check beforehand helps, because the truncation can happen
+/// touches a mapped page after the end of a truncated file, and no check beforehand helps, because the truncation can happen
 /// between the check and the touch. Reading is also faster (docs/FILES.md).</para>
 /// <para>For one caller at a time. <see cref="StopFollowing"/> and <see cref="Dispose"/> may be called from any thread, and end a
 /// call that waits. Steady reading allocates nothing; a line longer than a block is gathered in memory of its own. Nothing is
@@ -22,7 +22,7 @@ public sealed class MappedFileLines : IDisposable
     private const byte CarriageReturn = (byte)'\r';
 
     /// <summary>
-    /// The beginning of a line that goes on in the next block is copied before that block's data, when it fits here.
+    /// The beginning of a line that continues in the next block is copied before that block's data, when it fits here.
     /// </summary>
     private const int Headroom = 64 * 1024;
 
@@ -263,8 +263,8 @@ public sealed class MappedFileLines : IDisposable
     }
 
     /// <summary>
-    /// Puts the next block behind what is left of the window. False when there is none, or only in the next file. Resets
-    /// <paramref name="searched"/>, which counts from the window's beginning, when the window begins behind a byte order mark.
+    /// Puts the next block after what is left of the window. False when there is none, or only in the next file. Resets
+    /// <paramref name="searched"/>, which counts from the window's beginning, when the window begins after a byte order mark.
     /// </summary>
     private bool Extend(ReadBlock? next, ref int searched)
     {

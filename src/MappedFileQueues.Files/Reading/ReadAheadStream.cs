@@ -90,7 +90,7 @@ public sealed class ReadAheadStream : Stream
     }
 
     /// <summary>
-    /// The same, with the file that it lies in: to be stored, and given to <see cref="ReadAheadOptions.ResumeAt"/> later. Linux.
+    /// The same, with the file that it is in: to be stored, and given to <see cref="ReadAheadOptions.ResumeAt"/> later. Linux.
     /// </summary>
     /// <exception cref="ObjectDisposedException">The stream is closed.</exception>
     /// <exception cref="PlatformNotSupportedException">The portable platform cannot tell files apart.</exception>
@@ -148,7 +148,7 @@ public sealed class ReadAheadStream : Stream
 
     /// <summary>
     /// Reads without blocking a thread: bytes that were read ahead are there at once, others come from the background reads.
-    /// Cancelling ends the wait at once; a background read under way goes on into its own memory, never into the caller's.
+    /// Cancelling ends the wait at once; a background read under way continues into its own memory, never into the caller's.
     /// </summary>
     /// <param name="buffer">Where the bytes go.</param>
     /// <param name="cancellationToken">Ends the wait; the place stays.</param>
@@ -176,7 +176,7 @@ public sealed class ReadAheadStream : Stream
     }
 
     /// <summary>
-    /// Gives what is left of the block at the present place, or the next block, without copying it, and moves behind it.
+    /// Gives what is left of the block at the present place, or the next block, without copying it, and moves after it.
     /// </summary>
     /// <param name="block">At least one byte; valid until the next call of this stream.</param>
     /// <param name="cancellationToken">Ends the wait; the place stays.</param>
@@ -221,13 +221,13 @@ public sealed class ReadAheadStream : Stream
     }
 
     /// <summary>
-    /// Goes to another place; inside what was read ahead it costs nothing. A place behind the end is allowed, and reads give 0
+    /// Goes to another place; inside what was read ahead it costs nothing. A place after the end is allowed, and reads give 0
     /// there. Forgets an error that a read had met.
     /// </summary>
     /// <param name="offset">Bytes from the origin.</param>
     /// <param name="origin">Where to count from; the end is the file's end now.</param>
     /// <returns>The new place.</returns>
-    /// <exception cref="IOException">The place would lie before the beginning.</exception>
+    /// <exception cref="IOException">The place would be before the beginning.</exception>
     /// <exception cref="ArgumentException">No such origin.</exception>
     /// <exception cref="InvalidOperationException">A read is pending.</exception>
     /// <exception cref="ObjectDisposedException">The stream is closed.</exception>
@@ -366,7 +366,7 @@ public sealed class ReadAheadStream : Stream
             return;
         }
 
-        // Refused while a read is pending: the place changes only behind it.
+        // Refused while a read is pending: the place changes only after it.
         LetGo();
         _block = _pump.MoveTo(target);
         _position = target;

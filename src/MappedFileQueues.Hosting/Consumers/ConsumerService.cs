@@ -98,7 +98,7 @@ internal sealed class ConsumerService<T> : BackgroundService
         await base.StartAsync(cancellationToken).ConfigureAwait(false);
     }
 
-    /// <summary>Ends the consumer. The call in hand may go on until the application's patience is over.</summary>
+    /// <summary>Ends the consumer. The call in hand may continue until the application's patience is over.</summary>
     public override async Task StopAsync(CancellationToken cancellationToken)
     {
         await base.StopAsync(cancellationToken).ConfigureAwait(false);

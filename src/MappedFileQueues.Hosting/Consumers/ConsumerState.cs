@@ -56,7 +56,7 @@ internal sealed class ConsumerState(
         set => _condition = value;
     }
 
-    /// <summary>Where it stands.</summary>
+    /// <summary>Where it is.</summary>
     public long Offset => Volatile.Read(ref _offset);
 
     /// <summary>The handler is called; returns the time.</summary>

@@ -7,7 +7,7 @@ namespace MappedFileQueues.Hosting;
 /// <summary>What happens to a message that its handler has refused at every attempt.</summary>
 public enum HandlerFailureAction
 {
-    /// <summary>The consumer stops there, and health says so. The rest of the application goes on.</summary>
+    /// <summary>The consumer stops there, and health says so. The rest of the application continues.</summary>
     Stop,
 
     /// <summary>
@@ -31,7 +31,7 @@ public enum HandlerFailureAction
 /// </summary>
 public sealed class HostedConsumerOptions
 {
-    /// <summary>Whether a consumer that is new begins with the oldest message; default true. False: behind the last.</summary>
+    /// <summary>Whether a consumer that is new begins with the oldest message; default true. False: after the last.</summary>
     public bool FromStart { get; set; } = true;
 
     /// <summary>As <see cref="ConsumerOptions.DurableOnly"/>; default false.</summary>
@@ -47,7 +47,7 @@ public sealed class HostedConsumerOptions
 
     /// <summary>
     /// Whether the commit of each message, or batch, is flushed to the disk; default false. False: a crash of the process repeats
-    /// nothing, a power cut may repeat what was committed since the system last wrote the page.
+    /// nothing, a power loss may repeat what was committed since the system last wrote the page.
     /// </summary>
     public bool DurableCommits { get; set; }
 
@@ -100,7 +100,7 @@ public sealed class HostedConsumerOptions
 
     /// <summary>
     /// The directory of the dead letters, a store of messages that <see cref="DeadLetter"/> reads. Null: the queue's directory
-    /// with `-dead-letters` behind its name. Consumers may share it.
+    /// with `-dead-letters` after its name. Consumers may share it.
     /// </summary>
     public string? DeadLetterPath { get; set; }
 

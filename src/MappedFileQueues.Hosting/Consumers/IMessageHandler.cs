@@ -51,7 +51,7 @@ public sealed class ConsumeContext
     public string ConsumerName { get; init; } = "";
 
     /// <summary>
-    /// How many recoveries after power cuts the store has had. Those cut off an end of the log and use its offsets again, so a
+    /// How many recoveries after power losses the store has had. Those cut off an end of the log and use its offsets again, so a
     /// message is identified by epoch and offset. The same for all messages while the queue is open.
     /// </summary>
     public long Epoch { get => _epoch; init => _epoch = value; }

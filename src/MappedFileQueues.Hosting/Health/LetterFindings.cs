@@ -15,7 +15,7 @@ internal static class LetterFindings
             {
                 MappedFileQueueInfo info = StoreInspector.Inspect(path);
                 long settled = info.Consumers.FirstOrDefault(consumer => consumer.Name == Operator)?.Offset ?? 0;
-                long bytes = info.PublishedOffset - Math.Max(settled, info.OldestOffset);
+                long bytes = info.PublishedOffset - Math.Max(settled, info.LogStart);
                 findings.Data[$"deadLetterBytes:{path}"] = bytes;
                 if (bytes > 0)
                     findings.Degraded($"Dead letters wait for somebody: bytes={bytes}, path={path}. `mfq deadletters list` shows "

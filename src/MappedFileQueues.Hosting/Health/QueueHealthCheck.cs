@@ -72,9 +72,9 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
             TimeSpan time = look.LagTimes[i];
             findings.Data[$"lagBytes:{consumer.Name}"] = consumer.Lag;
             findings.Data[$"lagSeconds:{consumer.Name}"] = time.TotalSeconds;
-            if (consumer.Offset < info.OldestOffset)
+            if (consumer.Offset < info.LogStart)
                 findings.Unhealthy($"Consumer \"{consumer.Name}\" was too far behind, and messages that it has not read were "
-                    + $"removed: offset={consumer.Offset}, oldest={info.OldestOffset}.");
+                    + $"removed: offset={consumer.Offset}, oldest={info.LogStart}.");
             if (consumer.Lag > options.LagBytesMax)
                 findings.Degraded($"Consumer \"{consumer.Name}\" is behind: lag={consumer.Lag}, most={options.LagBytesMax}.");
             if (time > options.LagTimeMax)

@@ -83,8 +83,8 @@ internal sealed class NamedQueue
         MappedFileQueueStatistics statistics = getStatistics();
         (GetStatistics, GetInfo) = (getStatistics, getInfo);
         Logger.QueueOpened(Name, Options.StorePath);
-        if (statistics.RecoveredAfterCut)
-            Logger.RecoveredAfterCut(Name, Options.StorePath);
+        if (statistics.RecoveredAfterPowerLoss)
+            Logger.RecoveredAfterPowerLoss(Name, Options.StorePath);
         if (statistics.RepairedAtOpening > 0)
             Logger.ClaimsRepaired(Name, statistics.RepairedAtOpening);
         Watch.Look(TimeSpan.Zero);

@@ -13,7 +13,7 @@ internal sealed class OffsetHistory(TimeProvider timeProvider)
     /// <summary>Notes the end of the log.</summary>
     public void Note(long end, long timestamp)
     {
-        // After a power cut the log is shorter.
+        // After a power loss the log is shorter.
         while (_seen.Count > 0 && _seen[^1].Offset > end)
             _seen.RemoveAt(_seen.Count - 1);
         if (_seen.Count == 0 || _seen[^1].Offset < end)

@@ -147,10 +147,10 @@ internal sealed class StoreWatch(NamedQueue queue)
     {
         foreach (MappedFileConsumerInfo consumer in info.Consumers)
         {
-            if (consumer.Offset >= info.OldestOffset)
+            if (consumer.Offset >= info.LogStart)
                 _dropped.Remove(consumer.Name);
             else if (_dropped.Add(consumer.Name))
-                Logger.ConsumerDropped(queue.Name, consumer.Name, consumer.Offset, info.OldestOffset);
+                Logger.ConsumerDropped(queue.Name, consumer.Name, consumer.Offset, info.LogStart);
         }
     }
 

@@ -13,9 +13,9 @@ internal static partial class QueueLog
     [LoggerMessage(101, LogLevel.Information, "Queue {Queue} is open: path={Path}")]
     public static partial void QueueOpened(this ILogger logger, string queue, string path);
 
-    [LoggerMessage(102, LogLevel.Warning, "Queue {Queue} was recovered after a power cut or a failed flush: path={Path}. "
+    [LoggerMessage(102, LogLevel.Warning, "Queue {Queue} was recovered after a power loss or a failed flush: path={Path}. "
         + "What lay beyond the last whole message is in the folder salvage.")]
-    public static partial void RecoveredAfterCut(this ILogger logger, string queue, string path);
+    public static partial void RecoveredAfterPowerLoss(this ILogger logger, string queue, string path);
 
     [LoggerMessage(103, LogLevel.Warning, "Queue {Queue}: {Count} messages that dead producers had begun were given up")]
     public static partial void ClaimsRepaired(this ILogger logger, string queue, long count);
@@ -57,9 +57,9 @@ internal static partial class QueueLog
         this ILogger logger, string queue, int slot, int processId, long offset, TimeSpan age);
 
     [LoggerMessage(113, LogLevel.Warning, "Queue {Queue}, consumer \"{Consumer}\": was too far behind, and messages that it has "
-        + "not read were removed: offset={Offset}, oldest={OldestOffset}")]
+        + "not read were removed: offset={Offset}, oldest={LogStart}")]
     public static partial void ConsumerDropped(
-        this ILogger logger, string queue, string consumer, long offset, long oldestOffset);
+        this ILogger logger, string queue, string consumer, long offset, long logStart);
 
     [LoggerMessage(114, LogLevel.Warning, "Queue {Queue} cannot be looked at")]
     public static partial void LookFailed(this ILogger logger, Exception error, string queue);

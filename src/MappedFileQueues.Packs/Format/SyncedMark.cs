@@ -8,8 +8,8 @@ namespace MappedFileQueues.Packs.Format;
 /// <summary>
 /// The content of the file `synced` (docs/PACKS.md section 2): up to which position the volume that takes puts was on disk, and
 /// in which boot of the machine its writer began. The writer writes it after each sync and never syncs it: its content stays
-/// true, however old it is. From it a recovery knows what no power cut can have taken, and whether there can have been a power
-/// cut.
+/// true, however old it is. From it a recovery knows what no power loss can have taken, and whether there can have been a power
+/// loss.
 /// </summary>
 /// <param name="Boot">The boot in which the writer began; empty if unknown.</param>
 /// <param name="VolumeNumber">The volume's last number; 0 for none.</param>

@@ -8,7 +8,7 @@ namespace MappedFileQueues.Packs.Loading;
 /// <summary>
 /// Decides at a position without a needle, in the volume that takes puts, whether the volume ends there (in a write that was torn
 /// or is under way) or is damaged: cases 4 to 7 of docs/PACKS.md section 5. The rule is that a volume does not end before a valid
-/// needle, unless a power cut can have left exactly that.
+/// needle, unless a power loss can have left exactly that.
 /// </summary>
 /// <param name="core">The pack.</param>
 /// <param name="volume">The volume.</param>
@@ -97,8 +97,8 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
     }
 
     /// <summary>
-    /// Whether a power cut can have spoiled the needle here. A power cut leaves whole sectors as they were before, and beyond the
-    /// end of the volume they were zeros. If no sector is like that, something else changed the bytes.
+    /// Whether a power loss can have spoiled the needle here. A power loss leaves whole sectors as they were before, and beyond
+    /// the end of the volume they were zeros. If no sector is like that, something else changed the bytes.
     /// </summary>
     private bool MayBeUnwritten(long position, long next)
     {

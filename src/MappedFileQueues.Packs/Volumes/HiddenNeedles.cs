@@ -82,7 +82,7 @@ internal readonly record struct NeedlePosition(uint Number, long Position)
 }
 
 /// <summary>
-/// The needles that damage hides. If a key's newest known needle lies before a stretch that may have held a newer one, the key's
+/// The needles that damage hides. If a key's newest known needle is before a stretch that may have held a newer one, the key's
 /// value is unknown, and a get of the key is an exception until it is put or deleted again. Only a caller that may change the
 /// index may make changes; any thread may ask.
 /// </summary>

@@ -35,7 +35,7 @@ internal sealed unsafe class VolumeMapping(PlatformFile file, long volumeLength)
     private byte[] _windows = [];
     private bool _isRefused;
 
-    /// <summary>Copies bytes that lie before <paramref name="tail"/>; false if the caller has to read the file instead.</summary>
+    /// <summary>Copies bytes that are before <paramref name="tail"/>; false if the caller has to read the file instead.</summary>
     public bool TryRead(Span<byte> destination, long position, long tail)
     {
         long end = position + destination.Length;

@@ -328,7 +328,7 @@ internal sealed class PackAppender : IDisposable
             return _active!;
 
         // Deletes are the way out of a full pack, and of a full disk. No entry of the index points to a tombstone, so a tombstone
-        // may lie beyond the length up to which entries can give positions.
+        // may be beyond the length up to which entries can give positions.
         int reserved = kind == NeedleKind.Tombstone ? VolumeTable.ReservedForCompaction : VolumeTable.ReservedForTombstones;
         Volume? old = _active;
         bool mayExceed = kind == NeedleKind.Tombstone && old is not null && old.Tail + length <= NeedleLayout.SyncedMax;

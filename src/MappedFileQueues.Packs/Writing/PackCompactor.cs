@@ -350,7 +350,7 @@ internal sealed class PackCompactor(PackWriter writer)
                 tombstones += Copy(old, olderCleanAsOf, copier);
             copier.Flush();
 
-            // What was left out is dead because of needles that may not be on disk yet: if they were lost, a power cut would
+            // What was left out is dead because of needles that may not be on disk yet: if they were lost, a power loss would
             // leave only the copy.
             if (!PlantedFaults.Has(PlantedFault.CompactionNotFlushed))
                 writer.Appender.Flush();

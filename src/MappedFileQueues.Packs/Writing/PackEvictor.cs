@@ -107,7 +107,7 @@ internal sealed class PackEvictor(PackWriter writer)
 
         long previousEnd = oldest.Name.First == name.First ? oldest.PreviousEnd : 0;
 
-        // The sequence that stands in the header is not lost by a power cut.
+        // The sequence that is in the header is not lost by a power loss.
         Volume made = PackAppender.MakeVolume(
             Core, new VolumeHeader(name, cleanAsOf, SequenceBefore: 0, previousEnd), _ => writer.Appender.Flush());
         Core.Volumes.Add(made);

@@ -7,13 +7,13 @@ namespace MappedFileQueues.Packs;
 public enum PackDurability
 {
     /// <summary>
-    /// Return when the operating system has the bytes. They survive the end of the process, however it ends. A power cut may lose
-    /// them.
+    /// Return when the operating system has the bytes. They survive the end of the process, however it ends. A power loss may
+    /// lose them.
     /// </summary>
     PageCache = 0,
 
     /// <summary>
-    /// Return when the bytes are on disk. A power cut loses nothing that was acknowledged. Threads that put at the same time
+    /// Return when the bytes are on disk. A power loss loses nothing that was acknowledged. Threads that put at the same time
     /// share one sync.
     /// </summary>
     Group = 1,

@@ -92,7 +92,7 @@ public sealed class PackStore : IDisposable
     /// <param name="key">The key, up to 65,536 bytes.</param>
     /// <param name="data">The data, up to 256 MiB.</param>
     /// <param name="durability">
-    /// When to return, which also decides what a power cut may lose; null for the value of <see cref="PackOptions.Durability"/>.
+    /// When to return, which also decides what a power loss may lose; null for the value of <see cref="PackOptions.Durability"/>.
     /// </param>
     /// <exception cref="ArgumentException">
     /// The key or the data is too long, or the object is longer than <see cref="PackOptions.MaxBytes"/>.
@@ -125,7 +125,7 @@ public sealed class PackStore : IDisposable
     /// <param name="key">The key, up to 65,536 bytes; unchanged until the call is complete.</param>
     /// <param name="data">The data, up to 256 MiB; unchanged until the call is complete.</param>
     /// <param name="durability">
-    /// When to complete, which also decides what a power cut may lose; null for the value of <see
+    /// When to complete, which also decides what a power loss may lose; null for the value of <see
     /// cref="PackOptions.Durability"/>.
     /// </param>
     /// <param name="cancellationToken">
@@ -250,7 +250,7 @@ public sealed class PackStore : IDisposable
 
     /// <summary>
     /// Gets an object's data in pooled memory, which the caller returns by disposing it; null if the key has no object. Reads on
-    /// a thread of the pool, because the disk may take its time; an object that lies in memory already is got faster by <see
+    /// a thread of the pool, because the disk may take its time; an object that is in memory already is got faster by <see
     /// cref="TryGet(ReadOnlySpan{byte}, out IMemoryOwner{byte}?)"/>. The data is verified against its checksum. Allocates.
     /// </summary>
     /// <param name="key">The key; unchanged until the call is complete.</param>

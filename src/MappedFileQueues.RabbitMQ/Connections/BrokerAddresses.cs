@@ -33,7 +33,7 @@ internal sealed class BrokerAddresses
 
     public void MoveOn() => _next = (_next + 1) % _addresses.Length;
 
-    /// <summary>The factory for the address of this turn. The client's own recovery is off: it would go on publishing on a new
+    /// <summary>The factory for the address of this turn. The client's own recovery is off: it would continue publishing on a new
     /// channel, behind the back of lock and fence.</summary>
     public ConnectionFactory CreateFactory()
     {

@@ -125,8 +125,8 @@ internal sealed class BrokerConnection : IAsyncDisposable
 
     /// <summary>
     /// Whether the broker was silent for too long. One without memory or disk reads nothing of a connection that publishes, not
-    /// even a question, until it has some again. It says so, and its heartbeats go on. Nor is one silent that is still being told
-    /// something, or still tells it: a long message takes its time on a slow network, and what was asked comes behind it.
+    /// even a question, until it has some again. It says so, and its heartbeats continue. Nor is one silent that is still being
+    /// told something, or still tells it: a long message takes its time on a slow network, and what was asked comes behind it.
     /// </summary>
     /// <param name="since">Since when, as a timestamp, something is waited for.</param>
     public bool IsLate(long since)
@@ -190,7 +190,7 @@ internal sealed class BrokerConnection : IAsyncDisposable
             throw new BrokerException(reason.Message, reason) { IsTimeout = reason is BrokerException { IsTimeout: true } };
     }
 
-    /// <summary>Closes it, and goes on after a short while even if that hangs.</summary>
+    /// <summary>Closes it, and continues after a short while even if that hangs.</summary>
     public async ValueTask DisposeAsync()
     {
         _isGivenUp = true;

@@ -166,7 +166,7 @@ internal abstract class BridgeLoop
         BridgeMeter.Moved(this, messages, bytes);
     }
 
-    /// <summary>Stops the bridge, or says what is ambiguous and lets it go on, as the policy is.</summary>
+    /// <summary>Stops the bridge, or says what is ambiguous and lets it continue, as the policy is.</summary>
     protected void Ambiguous(BridgeFault fault, string change, string remedy)
     {
         if (_options.OnSourceChange == SourceChangePolicy.Stop)

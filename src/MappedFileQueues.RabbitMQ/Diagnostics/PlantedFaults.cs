@@ -6,9 +6,9 @@ internal enum PlantedFault
     None,
 
     /// <summary>No marker: the last chunk as it is now counts as the end of the stream.</summary>
-    NoFence,
+    NoBarrier,
 
-    /// <summary>The cursor says where to go on, not the stream.</summary>
+    /// <summary>The cursor says where to continue, not the stream.</summary>
     CursorTrusted,
 
     /// <summary>The place in the stream is written down before the records are appended.</summary>
@@ -17,7 +17,7 @@ internal enum PlantedFault
     /// <summary>The lock is on a connection of its own, and its loss is not noticed.</summary>
     LockElsewhere,
 
-    /// <summary>The client reconnects by itself, and publishing goes on.</summary>
+    /// <summary>The client reconnects by itself, and publishing continues.</summary>
     AutomaticRecovery,
 }
 

@@ -14,7 +14,7 @@ internal sealed class EnvelopeWriter(Guid storeId, Guid session, int lengthGoal,
 
     public long From => _from;
 
-    /// <summary>Begins an envelope that goes on where the one before ended.</summary>
+    /// <summary>Begins an envelope that continues where the one before ended.</summary>
     public void Begin(long from)
     {
         _from = from;

@@ -29,7 +29,7 @@ public readonly struct StreamEnvelope
     public EnvelopeKind Kind { get; }
 
     /// <summary>
-    /// Whether the records were on the source's disk before they left, so that no power cut took them back there.
+    /// Whether the records were on the source's disk before they left, so that no power loss took them back there.
     /// </summary>
     public bool IsDurable { get; }
 
@@ -39,7 +39,7 @@ public readonly struct StreamEnvelope
     /// <summary>The id of the store that the records come from.</summary>
     public Guid StoreId { get; }
 
-    /// <summary>The store's epoch: a power cut that took messages away raises it.</summary>
+    /// <summary>The store's epoch: a power loss that took messages away raises it.</summary>
     public long Epoch { get; }
 
     /// <summary>Where the store's envelope before this one ended. A reader that has seen less has missed something.</summary>

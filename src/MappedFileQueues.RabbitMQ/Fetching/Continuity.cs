@@ -12,7 +12,7 @@ namespace MappedFileQueues.RabbitMQ.Fetching;
 /// begins before that                                    brought again, up to there
 /// begins behind that                                    ambiguous: messages are missing
 /// has a message across that                             ambiguous: the source was written anew
-/// is of a later epoch, and begins there                 the next one, after a power cut
+/// is of a later epoch, and begins there                 the next one, after a power loss
 /// is of another epoch, and begins elsewhere             ambiguous: the source has changed
 /// is the first of its source, and not of its forwarder  ambiguous: messages are missing
 /// is the first of the stream, at a later place          ambiguous: messages are missing
@@ -20,7 +20,7 @@ namespace MappedFileQueues.RabbitMQ.Fetching;
 /// </summary>
 /// <param name="stream">The stream's name, for errors.</param>
 /// <param name="target">The store that is fetched into.</param>
-/// <param name="onAmbiguous">Throws, or notes that the fetcher goes on.</param>
+/// <param name="onAmbiguous">Throws, or notes that the fetcher continues.</param>
 internal sealed class Continuity(string stream, TargetStore target, Action<BridgeFault, string, string> onAmbiguous)
 {
     /// <summary>
@@ -29,7 +29,7 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
     /// </summary>
     private const int PlacesOfBroker = 1;
 
-    private bool _hasHole;
+    private bool _hasClaim;
 
     /// <summary>Up to where the source of an envelope is in the store already.</summary>
     /// <param name="envelope">A message of the stream; null if it is no envelope.</param>
@@ -38,20 +38,20 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
     /// <exception cref="BridgeException">Something is ambiguous, and the policy is to stop.</exception>
     public long FindSeen(in StreamEnvelope? envelope, long streamOffset, bool isFirst)
     {
-        // Nobody tells a reader that the stream does not begin any more where it wants to go on; the broker begins later.
+        // Nobody tells a reader that the stream does not begin any more where it wants to continue; the broker begins later.
         long missing = streamOffset - target.StreamOffset - 1;
-        bool isHole = isFirst && missing > (target.StreamOffset < 0 ? 0 : PlacesOfBroker);
-        if (isHole)
+        bool isClaim = isFirst && missing > (target.StreamOffset < 0 ? 0 : PlacesOfBroker);
+        if (isClaim)
             ReportHole(envelope, streamOffset, missing);
         if (envelope is not { Kind: EnvelopeKind.Records } records)
             return 0;
         string where = $"stream={stream}, place={streamOffset}, source={records.StoreId}";
         if (target.PlaceOf(records.StoreId) is { } place)
-            return FindSeen(records, place, where, isHole);
+            return FindSeen(records, place, where, isClaim);
         // A forwarder begins with an envelope without records; its store may have been trimmed before. Behind a hole, that may
         // also be a later session of it.
         bool isBegin = records.Count == 0 && records.To == records.From;
-        if (records.From > 0 && !isHole && (_hasHole || !isBegin))
+        if (records.From > 0 && !isClaim && (_hasClaim || !isBegin))
         {
             onAmbiguous(
                 BridgeFault.Gap,
@@ -64,11 +64,11 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
         return 0;
     }
 
-    private long FindSeen(in StreamEnvelope envelope, SourcePlace place, string where, bool isHole)
+    private long FindSeen(in StreamEnvelope envelope, SourcePlace place, string where, bool isClaim)
     {
         if (envelope.Epoch == place.Epoch)
         {
-            if (envelope.From > place.To && !isHole)
+            if (envelope.From > place.To && !isClaim)
             {
                 onAmbiguous(
                     BridgeFault.Gap,
@@ -105,7 +105,7 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
     /// </summary>
     private void ReportHole(in StreamEnvelope? envelope, long streamOffset, long missing)
     {
-        _hasHole = true;
+        _hasClaim = true;
         string lost = "not known before the next messages of each source";
         if (envelope is { Kind: EnvelopeKind.Records } records)
         {

@@ -5,7 +5,7 @@ using RabbitMQ.Client;
 
 namespace MappedFileQueues.RabbitMQ.Fetching;
 
-/// <summary>The attempts of a fetcher. The store is opened anew by each: what it holds says where to go on.</summary>
+/// <summary>The attempts of a fetcher. The store is opened anew by each: what it holds says where to continue.</summary>
 internal sealed class FetcherLoop(StreamFetcherOptions options, ILogger logger) : BridgeLoop(options, "Fetch", logger)
 {
     protected override async Task AttemptAsync(bool once, CancellationToken cancellationToken)

@@ -220,7 +220,8 @@ internal sealed class FetcherSession(
         }
     }
 
-    /// <summary>Stops, or goes on with the first message of the stream as it is now; what is there already is left out.</summary>
+    /// <summary>Stops, or continues with the first message of the stream as it is now; what is there already is left
+    /// out.</summary>
     private void StartAgain(string change)
     {
         onAmbiguous(BridgeFault.Gap, change, "Fetch into a new store, or go on from its first message (OnSourceChange).");

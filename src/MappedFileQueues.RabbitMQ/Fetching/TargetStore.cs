@@ -169,7 +169,7 @@ internal sealed class TargetStore : IDisposable
 
     /// <summary>
     /// The next reading begins with the first message of the stream, whatever the stream was before. What was appended after the
-    /// place that was written down is still compared with what comes, as far as that goes on where the sources were.
+    /// place that was written down is still compared with what comes, as far as that continues where the sources were.
     /// </summary>
     public void ForgetPlace()
     {
@@ -179,8 +179,8 @@ internal sealed class TargetStore : IDisposable
     }
 
     /// <summary>
-    /// Something is missing before what comes, or its source is another one, and the fetcher goes on: it is no repetition of what
-    /// was appended after the place that was written down. The next place is written down at once, so that a death behind it
+    /// Something is missing before what comes, or its source is another one, and the fetcher continues: it is no repetition of
+    /// what was appended after the place that was written down. The next place is written down at once, so that a death behind it
     /// compares again.
     /// </summary>
     public void ForgetAppended()

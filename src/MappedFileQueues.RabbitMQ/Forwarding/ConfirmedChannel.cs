@@ -60,7 +60,7 @@ internal sealed class ConfirmedChannel
         string queue, ReadOnlyMemory<byte> body, long to, int messages, long bytes, CancellationToken cancellationToken)
     {
         Window.Add(to, messages, bytes, Stopwatch.GetTimestamp());
-        // As programs do that leave the connection to the client: wait until it is there again, and go on.
+        // As programs do that leave the connection to the client: wait until it is there again, and continue.
         while (PlantedFaults.Has(PlantedFault.AutomaticRecovery) && !Channel.IsOpen)
             await Task.Delay(20, cancellationToken).ConfigureAwait(false);
         ValueTask publishing = Channel.BasicPublishAsync("", queue, mandatory: true, _envelope, body, cancellationToken);

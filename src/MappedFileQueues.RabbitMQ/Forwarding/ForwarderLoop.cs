@@ -143,9 +143,9 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
     }
 
     /// <summary>
-    /// Where to go on. The stream decides; the store only shows whether it still is what the stream knows.
+    /// Where to continue. The stream decides; the store only shows whether it still is what the stream knows.
     /// <code>
-    /// the stream holds                       the store is           go on
+    /// the stream holds                       the store is           continue
     /// nothing                                new to the name        where its consumer starts
     /// nothing of any store                   partly forwarded       ambiguous: the stream was deleted or emptied
     /// another store                          new to the stream      ambiguous: replaced, or two share the stream
@@ -174,7 +174,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
                     + "both are to share the stream, or its retention has removed everything of this one.",
                     "Go on (OnSourceChange) if that is meant.");
             }
-            else if (cursor > Math.Max(source.StartOffset, source.OldestOffset))
+            else if (cursor > Math.Max(source.StartOffset, source.LogStart))
             {
                 Ambiguous(
                     BridgeFault.SourceChanged,
@@ -195,7 +195,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
             if (source.TryMove(tail.To))
                 return tail.To;
             // What was removed meanwhile has no boundaries either.
-            if (tail.To < source.OldestOffset)
+            if (tail.To < source.LogStart)
                 return MoveTo(source, tail.To);
             isThere = true;
         }
@@ -212,7 +212,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
 
     private long MoveTo(SourceStore source, long offset)
     {
-        long oldest = source.OldestOffset;
+        long oldest = source.LogStart;
         if (offset < oldest)
         {
             Ambiguous(
@@ -229,7 +229,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
             source.Move(offset);
             return offset;
         }
-        catch (OffsetOutOfRangeException error) when (offset < source.OldestOffset)
+        catch (OffsetOutOfRangeException error) when (offset < source.LogStart)
         {
             // A retention that holds nothing back was quicker. The next attempt looks again.
             throw new BrokerException(error.Message, error);

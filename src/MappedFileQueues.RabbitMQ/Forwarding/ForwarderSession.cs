@@ -4,7 +4,8 @@ using MappedFileQueues.RabbitMQ.Envelopes;
 namespace MappedFileQueues.RabbitMQ.Forwarding;
 
 /// <summary>
-/// Moves records from a store into the stream, on a channel that has the lock and after the fence, until the connection is lost.
+/// Moves records from a store into the stream, on a channel that has the lock and after the barrier, until the connection is
+/// lost.
 /// <code>
 /// step                                               killed after it
 /// 1 pack records [from, to), once they are on disk   nothing has happened

@@ -26,7 +26,7 @@ internal sealed class SourceStore : IDisposable
         }
         catch (OffsetOutOfRangeException) when (!isNew)
         {
-            // Retention went on without it. Where it goes on is decided later, and until then it stays there.
+            // Retention continued without it. Where it continues is decided later, and until then it stays there.
         }
     }
 
@@ -34,7 +34,7 @@ internal sealed class SourceStore : IDisposable
     public MappedFileConsumer Consumer =>
         _consumer ?? throw new InvalidOperationException("The consumer has not been moved to what the store holds.");
 
-    /// <summary>What the consumer has done; before the store's oldest message if retention went on without it.</summary>
+    /// <summary>What the consumer has done; before the store's oldest message if retention continued without it.</summary>
     public long Cursor => _consumer?.CommittedOffset ?? Find(_queue.GetInfo())?.Offset ?? 0;
 
     public Guid StoreId { get; }
@@ -44,7 +44,7 @@ internal sealed class SourceStore : IDisposable
     /// <summary>Where the consumer began, if the store had none of its name before; else 0.</summary>
     public long StartOffset { get; }
 
-    public long OldestOffset => _queue.GetInfo().OldestOffset;
+    public long LogStart => _queue.GetInfo().LogStart;
 
     public long PublishedOffset => _queue.GetInfo().PublishedOffset;
 
@@ -107,7 +107,7 @@ internal sealed class SourceStore : IDisposable
             _queue.Flush();
     }
 
-    /// <summary>Lets the cursor follow the confirms. It only holds retention back: where to go on, the stream says.</summary>
+    /// <summary>Lets the cursor follow the confirms. It only holds retention back: where to continue, the stream says.</summary>
     /// <param name="to">Up to where the broker has confirmed.</param>
     /// <param name="canCommitAll">Whether no message is in hand, which a commit of all would take for done.</param>
     public void Commit(long to, bool canCommitAll)

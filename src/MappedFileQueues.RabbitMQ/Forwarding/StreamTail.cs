@@ -33,7 +33,7 @@ internal readonly record struct StreamTail(long To, long Epoch, bool IsDurable, 
         string stream = options.Stream;
         EnvelopeWriter writer = new(storeId, session, 0, isDurable: false);
         writer.Begin(0);
-        if (PlantedFaults.Has(PlantedFault.NoFence))
+        if (PlantedFaults.Has(PlantedFault.NoBarrier))
         {
             Scan hasty = new(channel, heldLock, channel.Channel, options, storeId, session, onForeign);
             await hasty.ReadHastilyAsync(stream, cancellationToken).ConfigureAwait(false);

@@ -25,7 +25,7 @@ internal static class BridgeCommand
             "--consumer", $"The store's consumer whose cursor follows the confirms; default bridge. {ConsumerName.Help}.");
         consumer.DefaultValueFactory = _ => "bridge";
         Option<bool> unpacked = ToolOptions.Flag("--unpacked", "Send each message as a broker message of its own.");
-        Option<bool> notDurable = ToolOptions.Flag("--no-flush", "Also send what a power cut could take back here.");
+        Option<bool> notDurable = ToolOptions.Flag("--no-flush", "Also send what a power loss could take back here.");
         Option<string> lockKind = ToolOptions.OneOf(
             "--lock", "The lock between forwarders: quorum, for one node and clusters; classic, for one node.",
             "quorum", "classic");

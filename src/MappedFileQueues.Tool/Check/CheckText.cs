@@ -1,7 +1,7 @@
 namespace MappedFileQueues.Tool.Check;
 
 /// <summary>
-/// The results in the form of monitoring plug-ins: the first line has the status, what is wrong, and behind a bar the values for
+/// The results in the form of monitoring plug-ins: the first line has the status, what is wrong, and after a bar the values for
 /// a system that draws them. No other line has a bar, because such a system would take all that follows it for values.
 /// </summary>
 internal static class CheckText

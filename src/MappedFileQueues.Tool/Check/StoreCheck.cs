@@ -107,11 +107,11 @@ internal sealed class StoreCheck
 
     /// <summary>
     /// How long the next message has been there, at least: by the marks of time that flushes leave, or by the last write to its
-    /// segment. The rest of a segment may be padding; then the next message lies in the next one.
+    /// segment. The rest of a segment may be padding; then the next message is in the next one.
     /// </summary>
     private TimeSpan AgeAt(long offset)
     {
-        offset = Math.Max(offset, _info.OldestOffset);
+        offset = Math.Max(offset, _info.LogStart);
         while (true)
         {
             long start = _store.Window.StartOf(offset);

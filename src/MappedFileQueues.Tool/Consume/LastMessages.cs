@@ -21,10 +21,10 @@ internal static class LastMessages
         long end = reader.Offset;
         long start = end;
         long found = 0;
-        while (found < count && start > info.OldestOffset)
+        while (found < count && start > info.LogStart)
         {
             long stop = start;
-            start = Math.Max(info.OldestOffset, (stop - 1) / info.SegmentSize * info.SegmentSize);
+            start = Math.Max(info.LogStart, (stop - 1) / info.SegmentSize * info.SegmentSize);
             reader.Seek(QueueStart.FromOffset(start));
             while (reader.TryRead(out _) && reader.MessageOffset < stop)
                 found++;

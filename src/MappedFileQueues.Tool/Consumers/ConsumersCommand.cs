@@ -22,7 +22,7 @@ internal static class ConsumersCommand
     public static MappedFileQueueInfo InfoWithCounts(string storePath, bool countsAlways)
     {
         MappedFileQueueInfo info = StoreInspector.Inspect(storePath);
-        return countsAlways || info.PublishedOffset - info.OldestOffset <= CountedMax
+        return countsAlways || info.PublishedOffset - info.LogStart <= CountedMax
             ? StoreInspector.Inspect(storePath, countsMessages: true)
             : info;
     }

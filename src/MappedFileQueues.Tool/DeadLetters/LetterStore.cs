@@ -1,6 +1,6 @@
 namespace MappedFileQueues.Tool.DeadLetters;
 
-/// <summary>A letter and where it lies in the store of the letters.</summary>
+/// <summary>A letter and where it is in the store of the letters.</summary>
 internal sealed record Letter(long Offset, DeadLetter Content);
 
 /// <summary>

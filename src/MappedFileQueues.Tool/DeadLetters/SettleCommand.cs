@@ -5,7 +5,7 @@ namespace MappedFileQueues.Tool.DeadLetters;
 /// <summary>
 /// `mfq deadletters requeue` and `delete`. The consumer of the letters reads up to the last letter that was chosen. Those that
 /// were chosen are requeued or dropped; the others are appended again, so that they are not lost when the consumer is committed
-/// behind them. A command that is killed leaves letters, or messages, twice, and none less.
+/// after them. A command that is killed leaves letters, or messages, twice, and none less.
 /// </summary>
 internal static class SettleCommand
 {

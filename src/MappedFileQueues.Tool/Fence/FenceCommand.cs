@@ -4,7 +4,7 @@ using MappedFileQueues.Tool.Info;
 namespace MappedFileQueues.Tool.Fence;
 
 /// <summary>
-/// `mfq fence`: takes away the claims of a producer that stands still, so that readers go on. The library never does that by
+/// `mfq fence`: takes away the claims of a producer that stands still, so that readers continue. The library never does that by
 /// itself, because nothing tells a process that stands still from one that is about to publish.
 /// </summary>
 internal static class FenceCommand

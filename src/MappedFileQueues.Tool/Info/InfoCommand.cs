@@ -36,7 +36,7 @@ internal static class InfoCommand
         store.Add("made", $"{info.Created:u}");
         store.Add("segments", $"{Report.Number(info.SegmentCount)} of {Report.Bytes(info.SegmentSize)}");
         store.Add("on disk", Report.Bytes(info.BytesOnDisk));
-        store.Add("oldest offset", Report.Number(info.OldestOffset));
+        store.Add("log start", Report.Number(info.LogStart));
         if (info.Retention is not null || info.IsRetentionDamaged)
             store.Add("retention", PolicyText.Of(info));
         if (PolicyText.HeldBack(info) is { } held)

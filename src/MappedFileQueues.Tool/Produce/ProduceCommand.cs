@@ -123,10 +123,10 @@ internal static class ProduceCommand
     private static QueueCorruptException? FindDamage(string storePath)
     {
         MappedFileQueueInfo info = StoreInspector.Inspect(storePath);
-        long needed = info.Consumers.Select(consumer => consumer.Offset).DefaultIfEmpty(info.OldestOffset).Min();
+        long needed = info.Consumers.Select(consumer => consumer.Offset).DefaultIfEmpty(info.LogStart).Min();
         long from = Math.Max(needed, info.TailOffset - LookLengthMax);
         // A segment begins with a frame; only the consumer itself trusts an offset that it has stored.
-        long start = Math.Max(info.OldestOffset, from / info.SegmentSize * info.SegmentSize);
+        long start = Math.Max(info.LogStart, from / info.SegmentSize * info.SegmentSize);
 
         QueueCorruptException? found = null;
         using var reader = MappedFileReader.Open(storePath, QueueStart.FromOffset(start), CorruptionPolicy.SkipMessage);

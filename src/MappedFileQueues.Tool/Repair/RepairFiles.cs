@@ -36,7 +36,7 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
     }
 
     /// <summary>Says that everything before an offset was removed.</summary>
-    public void SetLowWater(long offset, long epoch, Guid boot) => WriteRecord(StoreNames.LowWater, offset, epoch, boot);
+    public void SetLogStart(long offset, long epoch, Guid boot) => WriteRecord(StoreNames.LogStart, offset, epoch, boot);
 
     /// <summary>Says that everything before an offset is on disk, after it was put there.</summary>
     public void SetCheckpoint(long offset, long epoch, Guid boot)
@@ -79,7 +79,7 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
     private void Fill(
         PlatformFile copy, PlatformFile? file, long start, IReadOnlyList<(long From, long To)> ranges, long? zeroFrom)
     {
-        // The file of a recycled segment is longer than a segment, which says that old bytes may stand at its end.
+        // The file of a recycled segment is longer than a segment, which says that old bytes may be at its end.
         long length = Math.Max(meta.SegmentLength, file?.Length ?? 0);
         copy.SetLength(length);
         long end = ranges.Max(range => range.To) - start;

@@ -14,7 +14,7 @@ namespace MappedFileQueues.Tool.Repair;
 /// the end of a batch is missing           padding of 8 bytes ends it: its messages stay
 /// both checkpoint records                 written anew, at the end of what was checked
 /// a cursor inside a message               goes back to the message's start: one message comes again
-/// a cursor behind the end                 goes back to the end: otherwise it would miss what comes
+/// a cursor after the end                  goes back to the end: otherwise it would miss what comes
 /// a cursor in what becomes padding        goes back to where that begins
 /// a damaged cursor                        goes back to the oldest message: everything comes again, nothing is skipped
 /// the retention policy                    removed: everything is kept until it is set again
@@ -43,7 +43,7 @@ internal sealed class RepairPlan
         _passed = store.PassedTo;
         _epoch = store.GatherInfo().Epoch;
         _boot = store.IsOfThisBoot ? CurrentPlatform.Services.Boot.Stored : Guid.Empty;
-        _segments = OldestOffset.List(store.Directory, store.Meta);
+        _segments = LogStartSearch.List(store.Directory, store.Meta);
     }
 
     /// <summary>The changes, in order.</summary>
@@ -80,7 +80,7 @@ internal sealed class RepairPlan
         {
             bool isBeginning = damage.Kind == "missing" && damage.Offset == _found.FirstOffset && _segments.Contains(next);
             if (isBeginning)
-                AddLowWater(damage.Offset, _first = next);
+                AddLogStart(damage.Offset, _first = next);
             else
                 Pad(damage.Offset, next, damage);
             return;
@@ -101,11 +101,11 @@ internal sealed class RepairPlan
     private void Add(string file, string action, string? loss, Action<RepairFiles> apply) =>
         _steps.Add(new RepairStep(file, action, loss) { Apply = apply });
 
-    private void AddLowWater(long from, long to) => Add(
-        StoreNames.LowWater,
+    private void AddLogStart(long from, long to) => Add(
+        StoreNames.LogStart,
         $"the log begins at offset {Report.Number(to)}",
         $"all messages from offset {Report.Number(from)} to there: {Report.Bytes(to - from)}, whose files are missing",
-        files => files.SetLowWater(to, _epoch, _boot));
+        files => files.SetLogStart(to, _epoch, _boot));
 
     /// <summary>Notes that a stretch becomes padding, segment by segment.</summary>
     private void Pad(long from, long to, DamagedRange? damage)
@@ -159,11 +159,11 @@ internal sealed class RepairPlan
             Add(file, $"written anew: all before offset {Report.Number(safe)} was checked", null,
                 files => files.SetCheckpoint(safe, _epoch + 1, _boot));
         }
-        else if (file == StoreNames.LowWater)
+        else if (file == StoreNames.LogStart)
         {
             long start = _store.Window.StartOf(_found.FirstOffset);
             Add(file, $"written anew: nothing is left before offset {Report.Number(start)}", null,
-                files => files.SetLowWater(start, _epoch, _boot));
+                files => files.SetLogStart(start, _epoch, _boot));
         }
         else if (finding.Consumer is not null)
         {
@@ -175,7 +175,7 @@ internal sealed class RepairPlan
         }
     }
 
-    /// <summary>A cursor among lost messages would stand inside the padding, which is no message's start.</summary>
+    /// <summary>A cursor among lost messages would be inside the padding, which is no message's start.</summary>
     private void AddCursorsInPadding()
     {
         (long From, long To)[] ranges = [.. _segmentRepairs.Values.SelectMany(repair => repair.Ranges)];
@@ -203,7 +203,7 @@ internal sealed class RepairPlan
         null,
         files => files.SetCursor(file, place));
 
-    /// <summary>The start of the frame that an offset lies in, as far as a walk comes from its segment's first byte.</summary>
+    /// <summary>The start of the frame that an offset is in, as far as a walk comes from its segment's first byte.</summary>
     private long FindFrameBefore(long offset)
     {
         long at = Math.Max(_store.Window.StartOf(Math.Max(offset, 0)), _found.FirstOffset);

@@ -64,7 +64,7 @@ internal static class RetentionCommand
     {
         Report report = new("Retention", "", "");
         report.Add("policy", PolicyText.Of(info));
-        report.Add("oldest offset", Report.Number(info.OldestOffset));
+        report.Add("log start", Report.Number(info.LogStart));
         if (PolicyText.HeldBack(info) is { } held)
             report.Add("held back", held);
         report.Write();

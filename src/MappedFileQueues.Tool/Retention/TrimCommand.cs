@@ -27,13 +27,13 @@ internal static class TrimCommand
             using StoreEngine queue = opening.Open(parsed, store);
             string text = parsed.GetRequiredValue(before);
             long offset = ToolOptions.ParseOffset(text) ?? queue.FindWrittenSince(ParseTime(text)!.Value);
-            long first = queue.GetInfo().OldestOffset;
+            long first = queue.GetInfo().LogStart;
             bool isDry = parsed.GetValue(dryRun);
             long kept = isDry ? queue.FindKept(offset) : queue.Trim(offset);
             return Result.Write(
                 parsed, new TrimResult(first, kept, isDry), ToolJson.Default.TrimResult,
                 $"{Report.Bytes(kept - first)} {(isDry ? "would be removed" : "removed")}; "
-                    + $"the oldest offset is {Report.Number(isDry ? first : kept)}"
+                    + $"the log start is {Report.Number(isDry ? first : kept)}"
                     + (isDry && kept != first ? $", and would be {Report.Number(kept)}." : "."));
         });
     }

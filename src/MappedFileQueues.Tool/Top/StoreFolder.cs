@@ -62,7 +62,7 @@ internal sealed class StoreFolder(string root)
             now.Info.AttachedProcesses, state);
     }
 
-    /// <summary>A claim counts when it stood in the picture before, too: a working producer has another one each time.</summary>
+    /// <summary>A claim counts when it was in the picture before, too: a working producer has another one each time.</summary>
     private static (CheckStatus Status, string State) StateOf(MappedFileQueueInfo now, MappedFileQueueInfo? before)
     {
         if (now.IsPoisoned)

@@ -4,7 +4,7 @@ namespace MappedFileQueues.Tool.Transfer;
 
 /// <summary>
 /// What a store holds when a transfer begins, so that it never chases a fast producer. A message that is not finished may have
-/// finished ones behind it: it is waited for, and an error when it stays.
+/// finished ones after it: it is waited for, and an error when it stays.
 /// </summary>
 internal sealed class WholeStore : IDisposable
 {
@@ -23,7 +23,7 @@ internal sealed class WholeStore : IDisposable
         {
             Header = StoreHeader.Of(store.Meta);
             MappedFileQueueInfo info = store.GatherInfo();
-            // What was not recovered since a power cut ends with the first claim.
+            // What was not recovered since a power loss ends with the first claim.
             _end = Math.Max(store.IsOfThisBoot ? info.TailOffset : info.PublishedOffset, store.PassedTo);
         }
 

@@ -10,7 +10,7 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
     {
         CheckControl();
         CheckRecord(StoreNames.Checkpoint, "The next opener reads the log from its first segment.");
-        CheckRecord(StoreNames.LowWater, "The next opener takes the first segment in a row for the oldest.");
+        CheckRecord(StoreNames.LogStart, "The next opener takes the first segment in a row for the oldest.");
         CheckRetention();
         CheckCursors(cursors);
         if (store.Directory.Identify(StoreNames.Poison) is not null)
@@ -59,7 +59,7 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
         if (valid == 0)
             Damage(name, "Neither of its two records is valid.", remedy);
         else if (torn > 0)
-            Note(name, "One of its two records is not valid, as after a power cut.", "The other one counts.");
+            Note(name, "One of its two records is not valid, as after a power loss.", "The other one counts.");
     }
 
     private void CheckRetention()
@@ -166,7 +166,7 @@ internal sealed class CursorPlaces
         }
     }
 
-    /// <summary>What lies before the offset is damaged: cursors in there are not at fault.</summary>
+    /// <summary>What is before the offset is damaged: cursors in there are not at fault.</summary>
     public void PassDamage(long nextOffset)
     {
         while (_next < _ahead.Count && _ahead[_next].Offset < nextOffset)

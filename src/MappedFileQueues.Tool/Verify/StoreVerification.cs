@@ -33,7 +33,7 @@ internal sealed record StoreVerification
 
     /// <summary>
     /// Not null: the store was not opened since the machine was started, and from here on the next opener will cut off what is
-    /// not whole. Only what lies before it counts as damaged.
+    /// not whole. Only what is before it counts as damaged.
     /// </summary>
     public long? UnrecoveredFrom { get; set; }
 

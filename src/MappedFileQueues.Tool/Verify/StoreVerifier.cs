@@ -34,8 +34,8 @@ internal sealed class StoreVerifier : IDisposable
         _store = ReadOnlyStore.Open(Path.GetFullPath(storePath), verifiesChecksum: true);
         _result = new StoreVerification { StorePath = _store.Path, StoreId = _store.Meta.StoreId };
         _cursors = new CursorPlaces(_store.Directory);
-        _segments = OldestOffset.List(_store.Directory, _store.Meta);
-        _result.FirstOffset = _store.LowWater;
+        _segments = LogStartSearch.List(_store.Directory, _store.Meta);
+        _result.FirstOffset = _store.LogStart;
         _total = Math.Max(_store.PassedTo, _segments.Count == 0 ? 0 : _segments.Max) - _result.FirstOffset;
     }
 
@@ -142,12 +142,12 @@ internal sealed class StoreVerifier : IDisposable
     }
 
     /// <summary>
-    /// Something other than a frame stands at the offset: finds out what, notes it, and goes on behind it; false where nothing
-    /// goes on.
+    /// Something other than a frame is at the offset: finds out what, notes it, and continues after it; false where nothing
+    /// continues.
     /// </summary>
     private bool GoBehind(ref long offset, SegmentMapping? segment, SegmentScanner? scanner)
     {
-        // First: what stood there before the tail went on is looked at again afterwards.
+        // First: what was there before the tail continued is looked at again afterwards.
         long passed = _store.PassedTo;
         Fault? fault = null;
         if (segment is not null)
@@ -159,11 +159,11 @@ internal sealed class StoreVerifier : IDisposable
 
         if (_store.WasCut)
             throw new ToolException($"The store was recovered meanwhile: path={_store.Path}. Run the command again.");
-        long lowWater = _store.LowWater;
-        if (offset < lowWater)
+        long logStart = _store.LogStart;
+        if (offset < logStart)
         {
             _batchStart = -1;
-            offset = lowWater;
+            offset = logStart;
             return true;
         }
 
@@ -209,7 +209,7 @@ internal sealed class StoreVerifier : IDisposable
         }
     }
 
-    /// <summary>Where the disk cannot be searched: behind this frame if a whole one follows, or the next segment.</summary>
+    /// <summary>Where the disk cannot be searched: after this frame if a whole one follows, or the next segment.</summary>
     private long FindLanding(long offset, SegmentScanner? scanner, long passed)
     {
         long next = _store.Window.StartOf(offset) + SegmentLength;
@@ -282,6 +282,6 @@ internal sealed class StoreVerifier : IDisposable
 
     private string FileOf(long offset) => StoreNames.Segment(_store.Window.StartOf(offset));
 
-    /// <summary>Why a place is no frame. A free one is the end of the log, unless the log goes on.</summary>
+    /// <summary>Why a place is no frame. A free one is the end of the log, unless the log continues.</summary>
     private sealed record Fault(string Kind, string Reason, bool IsFree = false);
 }

@@ -10,7 +10,7 @@ namespace MappedFileQueues.Engine;
 
 /// <summary>
 /// Finds where a consumer starts: at its stored offset or, if it is new, where the caller says. A stored offset is trusted only
-/// after a check: a valid frame lies there, it is the tail, or a walk from its segment's first byte reaches it.
+/// after a check: a valid frame is there, it is the tail, or a walk from its segment's first byte reaches it.
 /// </summary>
 internal static unsafe class ConsumerStart
 {
@@ -30,7 +30,7 @@ internal static unsafe class ConsumerStart
         if (damage >= 0)
             return damage;
         // Removed since the first look.
-        if (offset < store.LowWater)
+        if (offset < store.LogStart)
             return offset;
         throw new QueueCorruptException($"The consumer's stored offset is not a frame's start: consumer=\"{name}\", "
             + $"offset={offset}, file={StoreNames.Cursor(name)}, path={store.Path}. "
@@ -40,7 +40,7 @@ internal static unsafe class ConsumerStart
 
     /// <summary>The error for a consumer whose messages were removed.</summary>
     public static OffsetOutOfRangeException Removed(LogStore store, string name, long offset) => new(
-        $"The messages at the consumer's offset were removed: consumer=\"{name}\", offset={offset}, first={store.LowWater}, "
+        $"The messages at the consumer's offset were removed: consumer=\"{name}\", offset={offset}, first={store.LogStart}, "
         + $"path={store.Path}. Open it with OnOutOfRange, or reset the consumer.");
 
     /// <summary>Finds where a new consumer or reader starts.</summary>
@@ -52,14 +52,14 @@ internal static unsafe class ConsumerStart
             return FrameStarts.FindFromEnd(store, count, FrameStarts.FindEnd(store, retention, policy, SafeWalkStart(store)));
 
         if (start.ExactOffset is not { } offset)
-            return store.LowWater;
-        if (offset < store.LowWater || offset % FrameHeader.Size != 0 || !FrameStarts.Contains(store, retention, policy, offset))
+            return store.LogStart;
+        if (offset < store.LogStart || offset % FrameHeader.Size != 0 || !FrameStarts.Contains(store, retention, policy, offset))
             throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
-                + $"first={store.LowWater}, path={store.Path}. Use an offset that a read or Produce returned.");
+                + $"first={store.LogStart}, path={store.Path}. Use an offset that a read or Produce returned.");
         return offset;
     }
 
-    /// <summary>The tail hint may stand above a hole; the confirmed offset does not.</summary>
+    /// <summary>The tail hint may be above a hole; the durable offset does not.</summary>
     private static long SafeWalkStart(LogStore store) => store.ConfirmedOffset;
 
     /// <summary>The checksum of a frame covers its offset, so no other bytes pass for the frame.</summary>

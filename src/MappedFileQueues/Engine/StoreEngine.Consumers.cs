@@ -37,7 +37,7 @@ internal sealed partial class StoreEngine
         }
         finally
         {
-            Store.RoomWake.WakeIfAwaited();
+            Store.CapacityWake.WakeIfAwaited();
         }
     });
 
@@ -112,7 +112,7 @@ internal sealed partial class StoreEngine
                 consumer.Move(offset);
                 return;
             }
-            catch (OffsetOutOfRangeException) when (start.ExactOffset is null && offset < Store.LowWater)
+            catch (OffsetOutOfRangeException) when (start.ExactOffset is null && offset < Store.LogStart)
             {
                 // The oldest segment was removed in between.
             }
@@ -148,7 +148,7 @@ internal sealed partial class StoreEngine
             while (isNew && !consumer.IsInLog);
             if (!consumer.IsInLog && options.OnOutOfRange == OutOfRangePolicy.Throw)
                 throw ConsumerStart.Removed(Store, name, cursor.Offset);
-            // It holds retention back, after a power cut too. Each time: whoever made the cursor may have died before this.
+            // It holds retention back, after a power loss too. Each time: whoever made the cursor may have died before this.
             consumer.FlushCursor();
             return consumer;
         }

@@ -26,7 +26,7 @@ internal sealed partial class StoreEngine
             Store.ThrowIfDamaged("appended");
             if (Store.Wake.IsPoisoned)
                 throw Store.Poisoned();
-            bool fences = Store.Os.RegisterForFence();
+            bool fences = Store.Os.RegisterForBarrier();
             _consumerLimit?.Announce();
             _admission.Admit(fences, ref _producersLock, alone: Store.Settings.Exclusive);
             try
@@ -81,10 +81,10 @@ internal sealed partial class StoreEngine
 
     /// <summary>Begins the wait of a producer that found no room.</summary>
     /// <exception cref="QueueFullException">The options say that it does not wait.</exception>
-    public RoomWait BeginRoomWait(CallDeadline deadline)
+    public CapacityWait BeginCapacityWait(CallDeadline deadline)
     {
         ThrowIfFull();
-        return new RoomWait(Store, _consumerLimit!, _gate, deadline);
+        return new CapacityWait(Store, _consumerLimit!, _gate, deadline);
     }
 
     /// <summary>Appends messages when there is room; the result is the first one's offset.</summary>
@@ -101,7 +101,7 @@ internal sealed partial class StoreEngine
             return;
         using CallGate.Call call = BeginCall();
         throw new QueueFullException("Consumers are too far behind; nothing was appended: "
-            + $"{RoomWait.Describe(Store, _consumerLimit!)}.");
+            + $"{CapacityWait.Describe(Store, _consumerLimit!)}.");
     }
 
     /// <summary>Makes room for the next messages of an appender.</summary>

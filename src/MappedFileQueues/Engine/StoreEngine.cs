@@ -184,7 +184,7 @@ internal sealed partial class StoreEngine : IDisposable
         (long waits, TimeSpan longest, string? lastLock) = Store.Settings.LockWaits.Read();
         return new MappedFileQueueStatistics
         {
-            RecoveredAfterCut = Store.Recovery.IsAfterCut,
+            RecoveredAfterPowerLoss = Store.Recovery.IsAfterPowerLoss,
             RepairedAtOpening = Store.Recovery.RepairedClaims,
             FlushCount = flushes,
             FlushDuration = duration,
@@ -222,7 +222,7 @@ internal sealed partial class StoreEngine : IDisposable
 
         Flusher.Interrupt();
         if (_consumerLimit is not null)
-            Store.RoomWake.Interrupt();
+            Store.CapacityWake.Interrupt();
         // An exception must not keep the rest from closing: a half-closed queue would hold its locks forever.
         Exception? first = null;
         foreach (IDisposable child in children)

@@ -95,7 +95,7 @@ public sealed class QueueDiskException : MappedFileQueueException
 }
 
 /// <summary>
-/// An earlier flush failed. Nothing more is confirmed until every process has closed the store and one has opened it again.
+/// An earlier flush failed. Nothing more is durable until every process has closed the store and one has opened it again.
 /// </summary>
 /// <param name="message">What failed, the values, the remedy.</param>
 /// <param name="inner">The flush's own error, if this process led the flush.</param>

@@ -12,7 +12,7 @@ public enum OutOfRangePolicy
     /// <summary>Continues at the oldest message that the store still holds.</summary>
     Earliest,
 
-    /// <summary>Continues behind the last message that is published then.</summary>
+    /// <summary>Continues after the last message that is published then.</summary>
     Latest,
 }
 

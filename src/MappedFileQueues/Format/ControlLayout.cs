@@ -15,7 +15,7 @@ internal enum RecoveryStage : ulong
     /// <summary>
     /// A lone opener is cutting the log, or died while it did: the next opener cuts again, whatever else it finds.
     /// </summary>
-    AfterCut = 3,
+    AfterPowerLoss = 3,
 }
 
 /// <summary>
@@ -49,18 +49,18 @@ internal static class ControlLayout
     public const int FlushedBelowAt = 64;
 
     public const int TailHintAt = 1 * Stride;
-    public const int ConfirmedAt = 2 * Stride;
+    public const int DurableAt = 2 * Stride;
     public const int AllocatedAt = 3 * Stride;
     public const int WakeSequenceAt = 4 * Stride;
     public const int WaiterFlagAt = 5 * Stride;
-    public const int LowWaterAt = 6 * Stride;
+    public const int LogStartAt = 6 * Stride;
 
-    /// <summary>In the line of low water: a consumer's Commit reads both.</summary>
-    public const int ProducersMayWaitAt = LowWaterAt + 8;
+    /// <summary>In the line of the log start: a consumer's Commit reads both.</summary>
+    public const int ProducersMayWaitAt = LogStartAt + 8;
     public const int DirectoryFlushedAt = 7 * Stride;
     public const int ExclusiveAtWorkAt = 8 * Stride;
     public const int FlushTargetAt = 9 * Stride;
-    public const int FenceNeededAt = 10 * Stride;
+    public const int BarrierNeededAt = 10 * Stride;
     public const int FlushWakeSequenceAt = 11 * Stride;
     public const int FlushWaiterFlagAt = 12 * Stride;
     public const int RepairCountAt = 13 * Stride;
@@ -77,8 +77,8 @@ internal static class ControlLayout
     public const int FlushFailureAt = 16 * Stride;
     public const int FlushFailureTextMax = 1008;
 
-    public const int RoomWakeSequenceAt = 24 * Stride;
-    public const int RoomWaiterFlagAt = 25 * Stride;
+    public const int CapacityWakeSequenceAt = 24 * Stride;
+    public const int CapacityWaiterFlagAt = 25 * Stride;
     public const int ConsumersChangedAt = 26 * Stride;
 
     /// <summary>Retention; as for flushes.</summary>

@@ -75,7 +75,7 @@ internal static class FrameHeader
     public static bool IsMessage(FrameState state) => state is FrameState.Published or FrameState.PublishedInBatch;
 
     /// <summary>
-    /// Whether a header that is not free can stand where <paramref name="room"/> bytes are left in the segment. Content of the
+    /// Whether a header that is not free can be where <paramref name="room"/> bytes are left in the segment. Content of the
     /// file is hostile, so each of these is damage: an unknown state, a zero state with a length, an extended frame (this
     /// version never writes one), and a frame beyond the end.
     /// </summary>

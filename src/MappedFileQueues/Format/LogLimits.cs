@@ -2,12 +2,12 @@ namespace MappedFileQueues.Format;
 
 /// <summary>
 /// The limits of a log's offsets, which a cursor's word has 57 bits for. Above the largest offset there is room for four
-/// segments of the largest length, so no frame's end lies beyond those bits, and no sum of a checked offset and a length
+/// segments of the largest length, so no frame's end is beyond those bits, and no sum of a checked offset and a length
 /// overflows.
 /// </summary>
 internal static class LogLimits
 {
-    /// <summary>The largest offset that a caller may name; nothing lies above it.</summary>
+    /// <summary>The largest offset that a caller may name; nothing is above it.</summary>
     public const long OffsetMax = CursorWord.OffsetEnd - (4 * StoreMeta.SegmentLengthMax);
 
     /// <summary>

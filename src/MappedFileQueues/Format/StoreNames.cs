@@ -33,7 +33,7 @@ internal static class StoreNames
     public const string Retention = "retention";
 
     /// <summary>Two slots like those of the checkpoint: everything before the offset was removed.</summary>
-    public const string LowWater = "offset/low-water";
+    public const string LogStart = "offset/log-start";
 
     private const string SegmentSuffix = ".log";
     private const string SpareSuffix = ".spare";

@@ -10,7 +10,7 @@ namespace MappedFileQueues.Format;
 /// A hash of a struct's managed layout: field offsets, sizes and kinds, recursively. A store uses it to refuse another struct of
 /// equal size; names do not count.
 /// <para>Marshal's layout differs, so it is not used: each field of a boxed instance is set to all ones, and the bytes that
-/// changed show where it lies. A struct with a pointer or a native integer is refused: an address means nothing to another
+/// changed show where it is. A struct with a pointer or a native integer is refused: an address means nothing to another
 /// process, and its size differs between machines.</para>
 /// </summary>
 internal static class StructLayoutFingerprint
@@ -124,7 +124,7 @@ internal static class StructLayoutFingerprint
     private static Span<byte> BytesOf(object box, int size) =>
         MemoryMarshal.CreateSpan(ref Unsafe.As<RawData>(box).First, size);
 
-    /// <summary>Stands for any boxed value: its first field lies at the beginning of the value.</summary>
+    /// <summary>Stands for any boxed value: its first field is at the beginning of the value.</summary>
     private sealed class RawData
     {
         public byte First;

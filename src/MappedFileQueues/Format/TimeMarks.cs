@@ -9,7 +9,7 @@ namespace MappedFileQueues.Format;
 internal readonly record struct TimeMark(long Offset, long Milliseconds);
 
 /// <summary>
-/// Marks of time behind each record of `offset/producer.checkpoint`: they tell the age of a message that has no time of its own.
+/// Marks of time after each record of `offset/producer.checkpoint`: they tell the age of a message that has no time of its own.
 /// <code>
 ///  128 4 CRC-32C of all that follows, up to the last mark    132 4 count    136 16 * count marks: offset, time
 /// </code>

@@ -37,12 +37,12 @@ internal static unsafe class LogFilesLook
     public static long Confirmed(ControlPage control)
     {
         // P18 acquire: pairs with P18 full in FlushEngine.
-        long confirmed = SharedWord.ReadAcquire(control.Confirmed);
+        long confirmed = SharedWord.ReadAcquire(control.Durable);
         return IsPlausible(confirmed, control) ? confirmed : 0;
     }
 
     /// <summary>There are blocks for every message.</summary>
-    // P20 acquire: behind the offset, which it is raised before; pairs with P20 full in BlockAllocator.
+    // P20 acquire: after the offset, which it is raised before; pairs with P20 full in BlockAllocator.
     private static bool IsPlausible(long offset, ControlPage control) => offset <= SharedWord.ReadAcquire(control.Allocated);
 
     /// <summary>Whether the control page belongs to this boot, so that memory is whole.</summary>
@@ -58,7 +58,7 @@ internal static unsafe class LogFilesLook
     /// <param name="meta">Its geometry.</param>
     /// <param name="control">The control page; null without one.</param>
     /// <param name="segments">The segments that there are, listed after the next two.</param>
-    /// <param name="oldest">The oldest offset.</param>
+    /// <param name="oldest">The log start.</param>
     /// <param name="passed">What was published before the walk.</param>
     /// <param name="tail">Where the walk ended.</param>
     public static List<string> Look(

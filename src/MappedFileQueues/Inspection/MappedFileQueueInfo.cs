@@ -59,12 +59,12 @@ public sealed class MappedFileQueueInfo
     public DateTimeOffset Created { get; init; }
 
     /// <summary>
-    /// The number of recoveries that cut something off after a power cut. (epoch, offset) identifies a message.
+    /// The number of recoveries that cut something off after a power loss. (epoch, offset) identifies a message.
     /// </summary>
     public long Epoch { get; init; }
 
-    /// <summary>The oldest offset that the store still holds.</summary>
-    public long OldestOffset { get; init; }
+    /// <summary>The log start that the store still holds.</summary>
+    public long LogStart { get; init; }
 
     /// <summary>What the store keeps of its past; null when it has no policy, or a damaged one, and keeps everything.</summary>
     public RetentionOptions? Retention { get; init; }
@@ -107,7 +107,7 @@ public sealed class MappedFileQueueInfo
 
     /// <summary>
     /// What a cheap look at the log's files has found, with a remedy: a segment that is missing, too short, or does not begin
-    /// with a message, an end that lies before what was reached, damage that keeps producers out, a damaged page of shared words.
+    /// with a message, an end that is before what was reached, damage that keeps producers out, a damaged page of shared words.
     /// Empty when it has found nothing: messages are not read for it.
     /// </summary>
     public IReadOnlyList<string> FileProblems { get; init; } = [];
@@ -116,7 +116,7 @@ public sealed class MappedFileQueueInfo
     public long PublishedOffset { get; init; }
 
     /// <summary>
-    /// The messages between <see cref="OldestOffset"/> and <see cref="PublishedOffset"/>; null when they were not counted, or
+    /// The messages between <see cref="LogStart"/> and <see cref="PublishedOffset"/>; null when they were not counted, or
     /// when damage is in the way. Asked for by <see cref="MappedFileQueue.GetInfo(bool)"/>.
     /// </summary>
     public long? MessageCount { get; init; }

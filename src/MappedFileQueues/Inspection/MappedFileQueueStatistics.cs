@@ -7,10 +7,10 @@ namespace MappedFileQueues;
 public sealed class MappedFileQueueStatistics
 {
     /// <summary>
-    /// Whether opening recovered the store after a power cut, a loss of memory or a failed flush. What lay beyond the end of the
+    /// Whether opening recovered the store after a power loss, a loss of memory or a failed flush. What was beyond the end of the
     /// whole messages is in the store's folder `salvage`.
     /// </summary>
-    public bool RecoveredAfterCut { get; init; }
+    public bool RecoveredAfterPowerLoss { get; init; }
 
     /// <summary>How many claims of dead producers became padding while the store was opened.</summary>
     public int RepairedAtOpening { get; init; }

@@ -59,9 +59,9 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <param name="path">As there.</param>
     /// <param name="start">As there.</param>
     /// <param name="corruption">What the reader does where the log is damaged. In a store that has not been opened since the
-    /// machine was started, it steps over damage only below the last checkpoint: what lies above may be cut off.</param>
+    /// machine was started, it steps over damage only below the last checkpoint: what is above may be cut off.</param>
     /// <param name="onOutOfRange">What the reader does when the messages at its offset were removed, also at the start. The two
-    /// policies that go on raise <see cref="MessagesSkipped"/>.</param>
+    /// policies that continue raise <see cref="MessagesSkipped"/>.</param>
     /// <exception cref="ArgumentOutOfRangeException">A policy is not defined.</exception>
     public static MappedFileReader Open(
         string path, QueueStart start, CorruptionPolicy corruption, OutOfRangePolicy onOutOfRange = OutOfRangePolicy.Throw)

@@ -58,17 +58,17 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     }
 
     /// <summary>Read anew each time: retention raises it while this store reads.</summary>
-    public override long LowWater => OldestOffset.Find(Directory, Meta, _control);
+    public override long LogStart => LogStartSearch.Find(Directory, Meta, _control);
 
     // P20 acquire: pairs with P20 full in BlockAllocator.
     public override long Allocated => _control is null ? 0 : SharedWord.ReadAcquire(_control.Allocated);
 
     /// <summary>
     /// Decided by the checkpoint, which has a checksum, and by what a flush of this boot has confirmed: the tail hint may be
-    /// damaged, or older than a power cut that no process has recovered from yet.
+    /// damaged, or older than a power loss that no process has recovered from yet.
     /// </summary>
     public override bool HasPassed(long offset) =>
-        offset < Math.Max(_checkpoint, Confirmed) && Window.StartOf(offset) >= LowWater;
+        offset < Math.Max(_checkpoint, Confirmed) && Window.StartOf(offset) >= LogStart;
 
     /// <summary>
     /// Reads the checkpoint anew each time. If the store was recovered in this boot, the control page counts too.
@@ -78,7 +78,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     // P14 acquire: pairs with P14 full in SegmentRoller.
     public override long WrittenTo => _control is null ? 0 : SharedWord.ReadAcquire(_control.TailHint);
 
-    // P17 acquire: read behind the frames that were looked at; pairs with P17 release in ProducerAdmission.
+    // P17 acquire: read after the frames that were looked at; pairs with P17 release in ProducerAdmission.
     public override bool MayHoldUnpublished => !IsRecovered || SharedWord.ReadAcquire(_control!.ExclusiveAtWork) != 0;
 
     public override bool MayGrow => IsRecovered && _control!.CorruptAt < 0;
@@ -105,10 +105,10 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     /// <summary>Whether an offset is a frame's start or the tail, by a walk from its segment's first byte.</summary>
     public bool IsFrameStart(long offset)
     {
-        if (offset < LowWater || offset % FrameHeader.Size != 0 || offset > LogLimits.OffsetMax)
+        if (offset < LogStart || offset % FrameHeader.Size != 0 || offset > LogLimits.OffsetMax)
             return false;
         long start = Window.StartOf(offset);
-        if (offset == LowWater)
+        if (offset == LogStart)
             return true;
         // A segment file may exist long before the tail reaches it: the segment before it must lead up to its start.
         if (offset == start)
@@ -146,26 +146,26 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     }
 
     /// <summary>
-    /// Follows the rule of <see cref="HoleRepair"/>. The owner may have published and ended between the look and the probe, so
+    /// Follows the rule of <see cref="ClaimRepair"/>. The owner may have published and ended between the look and the probe, so
     /// only an unchanged header is stepped over.
     /// </summary>
-    public override HoleFate Repair(ulong* header, ulong claim, long offset)
+    public override ClaimFate Repair(ulong* header, ulong claim, long offset)
     {
-        // Not recovered in this boot: what lies after the claim is not trusted yet and will be cut off.
+        // Not recovered in this boot: what is after the claim is not trusted yet and will be cut off.
         if (!IsOfThisBoot)
-            return HoleFate.Living;
+            return ClaimFate.Living;
         // Damage found since the look: the next look reports it.
         if (IsDamage(header, claim, offset))
-            return HoleFate.Changed;
-        ClaimOwner owner = HoleRepair.OwnerOf(Directory, claim, GenerationNow(claim) ?? OwnGeneration(claim));
-        // P4 acquire: after the probe; pairs with P3 and P4 full in SharedAppender and HoleRepair.
+            return ClaimFate.Changed;
+        ClaimOwner owner = ClaimRepair.OwnerOf(Directory, claim, GenerationNow(claim) ?? OwnGeneration(claim));
+        // P4 acquire: after the probe; pairs with P3 and P4 full in SharedAppender and ClaimRepair.
         if (SharedWord.ReadAcquire(header) != claim)
-            return HoleFate.Changed;
-        return owner == ClaimOwner.Dead ? HoleFate.StepOver : HoleFate.Living;
+            return ClaimFate.Changed;
+        return owner == ClaimOwner.Dead ? ClaimFate.StepOver : ClaimFate.Living;
     }
 
     /// <summary>
-    /// Follows the rule of <see cref="HoleRepair"/> with what is known here: only the checkpoint if the store was not recovered
+    /// Follows the rule of <see cref="ClaimRepair"/> with what is known here: only the checkpoint if the store was not recovered
     /// in this boot, and no generations in a copy of a store without their table.
     /// </summary>
     public override bool IsDamage(ulong* header, ulong claim, long offset)
@@ -173,12 +173,12 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         if (!IsOfThisBoot)
             return offset < _checkpoint;
         uint generation = GenerationNow(claim) ?? OwnGeneration(claim);
-        // A removal raises low water, then confirmed, and claims may be open in what it removes.
-        long flushedTo = offset < LowWater ? 0 : Math.Max(_checkpoint, Confirmed);
-        return HoleRepair.IsDamage(header, claim, offset, generation, flushedTo);
+        // A removal raises the log start, then confirmed, and claims may be open in what it removes.
+        long flushedTo = offset < LogStart ? 0 : Math.Max(_checkpoint, Confirmed);
+        return ClaimRepair.IsDamage(header, claim, offset, generation, flushedTo);
     }
 
-    public override ClaimOwner OwnerOf(ulong claim) => HoleRepair.OwnerOf(Directory, claim, GenerationNow(claim) ?? 0);
+    public override ClaimOwner OwnerOf(ulong claim) => ClaimRepair.OwnerOf(Directory, claim, GenerationNow(claim) ?? 0);
 
     public override void ThrowIfReadingEnded(bool isClosed) => PublicNames.ThrowIfDisposed(isClosed, PublicNames.Reader);
 
@@ -197,7 +197,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
 
     /// <summary>
     /// Whether the store was recovered in this boot, according to the control page or else the checkpoint. If not, what lies
-    /// behind the checkpoint may be cut off by the next opener.
+    /// after the checkpoint may be cut off by the next opener.
     /// </summary>
     public bool IsOfThisBoot => LogFilesLook.IsThisBoot(RecoveredIn());
 

@@ -32,7 +32,7 @@ internal sealed unsafe class StoreReader : IDisposable
         GapSkipper? gaps = onOutOfRange == OutOfRangePolicy.Throw
             ? null
             : new GapSkipper(
-                () => onOutOfRange == OutOfRangePolicy.Latest ? store.FindLatest() : store.LowWater, static _ => true, onGap);
+                () => onOutOfRange == OutOfRangePolicy.Latest ? store.FindLatest() : store.LogStart, static _ => true, onGap);
         _reader = new LogReader(store, skipper: skipper, gaps: gaps);
         _reader.MoveTo(Find(start));
     }
@@ -81,7 +81,7 @@ internal sealed unsafe class StoreReader : IDisposable
             while (true)
             {
                 ReadStatus status = _reader.TryRead(out payload, out length);
-                if (status == ReadStatus.Hole && _reader.TryRepairHole())
+                if (status == ReadStatus.Claim && _reader.TryRepairClaim())
                     continue;
                 // After the look: a message appended after a recovery becomes visible only together with its epoch.
                 if (_store.WasCut)
@@ -198,12 +198,12 @@ internal sealed unsafe class StoreReader : IDisposable
         if (start.CountFromEnd is { } count)
             return FrameStarts.FindFromEnd(_store, count, Find(QueueStart.Latest));
         if (start.ExactOffset is not { } offset)
-            return _store.LowWater;
+            return _store.LogStart;
         // Where its messages were removed, the first read steps over them, and tells.
         if (!_store.IsFrameStart(offset) && !FrameStarts.IsReached(_store, null, _corruption, offset)
-            && !(_reader.SkipsGaps && offset < _store.LowWater))
+            && !(_reader.SkipsGaps && offset < _store.LogStart))
             throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
-                + $"first={_store.LowWater}, path={_store.Path}. Use an offset that a read or Produce returned.");
+                + $"first={_store.LogStart}, path={_store.Path}. Use an offset that a read or Produce returned.");
         return offset;
     }
 }

@@ -20,7 +20,7 @@ internal static unsafe class StoreStatus
     /// <param name="control">Its control page; null when there is none.</param>
     /// <param name="countsMessages">Whether messages are counted, which walks over them all.</param>
     /// <param name="isRecovered">Whether the store was recovered in this boot. Then readers step over a dead producer's claim;
-    /// else what lies behind it may be cut off.</param>
+    /// else what is after it may be cut off.</param>
     public static MappedFileQueueInfo Gather(
         HeldDirectory directory, StoreMeta meta, ControlPage? control, bool countsMessages, bool isRecovered)
     {
@@ -37,26 +37,26 @@ internal static unsafe class StoreStatus
         // Of a page that is not valid no word counts.
         ControlPage? control = page?.IsColdBlockValid(meta.StoreId) == true ? page : null;
         long passed = LogFilesLook.PassedTo(directory, meta, control);
-        long oldest = OldestOffset.Find(directory, meta, control);
-        SegmentStarts segments = OldestOffset.List(directory, meta);
+        long oldest = LogStartSearch.Find(directory, meta, control);
+        SegmentStarts segments = LogStartSearch.List(directory, meta);
         CheckpointRecord? checkpoint = new CheckpointFile(directory, meta.StoreId).Read();
         // The word is zero for a moment while a process that opens the store alone rewrites the page.
         // P18 acquire: pairs with P18 full in FlushEngine.
-        long confirmed = Math.Max(checkpoint?.Offset ?? 0, control is null ? 0 : SharedWord.ReadAcquire(control.Confirmed));
+        long confirmed = Math.Max(checkpoint?.Offset ?? 0, control is null ? 0 : SharedWord.ReadAcquire(control.Durable));
         List<MappedFileClaimInfo> claims = [];
         (long published, long tail) = Walk(
             directory, meta, Math.Max(oldest, checkpoint?.Offset ?? 0), segments.Count == 0 ? 0 : segments.Max, claims,
             isRecovered);
         List<string> fileProblems = LogFilesLook.Look(directory, meta, page, segments, oldest, passed, tail);
-        if (fileProblems.Count > 0 && OldestOffset.Find(directory, meta, control) != oldest)
+        if (fileProblems.Count > 0 && LogStartSearch.Find(directory, meta, control) != oldest)
             return null; // Retention has removed what was to be looked at.
-        if (published < OldestOffset.Find(directory, meta, control))
+        if (published < LogStartSearch.Find(directory, meta, control))
             return null; // Retention has overtaken the walk.
         MessageCounter? counter = countsMessages ? new MessageCounter(directory, meta, new FrameChecksum(meta.LogId)) : null;
         counter?.Count(oldest, published);
         List<StoredCursor> problems = [];
         List<MappedFileConsumerInfo> consumers = FindConsumers(directory, published, counter, oldest, problems);
-        while (counter is not null && OldestOffset.Find(directory, meta, control) is var now && now != oldest)
+        while (counter is not null && LogStartSearch.Find(directory, meta, control) is var now && now != oldest)
         {
             // A segment that was removed during the count may have been another one when it was read.
             oldest = now;
@@ -81,7 +81,7 @@ internal static unsafe class StoreStatus
             SegmentSize = meta.SegmentLength,
             Created = meta.Created,
             Epoch = Math.Max(control?.Epoch ?? 0, checkpoint?.Epoch ?? 0),
-            OldestOffset = oldest,
+            LogStart = oldest,
             Retention = policy,
             IsRetentionDamaged = isPolicyDamaged,
             RetentionHeldBytes = plan.Goal - plan.Limit,
@@ -96,7 +96,7 @@ internal static unsafe class StoreStatus
             MessageCount = counter?.CountFrom(oldest, oldest),
             TailOffset = tail,
             ConfirmedOffset = confirmed,
-            // P13 acquire: pairs with P13 full in HoleRepair.
+            // P13 acquire: pairs with P13 full in ClaimRepair.
             RepairCount = control is null ? 0 : (long)SharedWord.ReadAcquire(control.RepairCount),
             IsPoisoned = isPoisoned || directory.Identify(StoreNames.Poison) is not null,
             FlushFailingSince = failure?.Since,
@@ -166,7 +166,7 @@ internal static unsafe class StoreStatus
     {
         try
         {
-            return HoleRepair.OwnerOf(directory, claim, generation) == ClaimOwner.Dead;
+            return ClaimRepair.OwnerOf(directory, claim, generation) == ClaimOwner.Dead;
         }
         catch (MappedFileQueueException)
         {

@@ -4,7 +4,7 @@ namespace MappedFileQueues.Memory;
 
 /// <summary>
 /// Continues a CRC over words of zeros in logarithmic time. A step over a word is linear over GF(2): step(a ^ b, x ^ y) =
-/// step(a, x) ^ step(b, y). So the value of a run follows from the values at its two ends, whatever lies before it, once the
+/// step(a, x) ^ step(b, y). So the value of a run follows from the values at its two ends, whatever is before it, once the
 /// first value is carried over as many words of zeros as the run has words.
 /// </summary>
 internal static class Crc32CShift

@@ -19,11 +19,11 @@ internal enum PlantedFault
     /// <summary>A file that a snapshot shares is recycled.</summary>
     HardLinkIgnored,
 
-    /// <summary>Segments go before low water is on disk.</summary>
-    LowWaterNotRecorded,
+    /// <summary>Segments go before the log start is on disk.</summary>
+    LogStartNotRecorded,
 
-    /// <summary>Low water is raised after the segments went.</summary>
-    LowWaterAfterDeletion,
+    /// <summary>The log start is raised after the segments went.</summary>
+    LogStartAfterDeletion,
 
     /// <summary>A deletion does not look at the cursors again.</summary>
     CursorsNotReadAgain,
@@ -31,14 +31,14 @@ internal enum PlantedFault
     /// <summary>The second look at the cursors lets a deletion go further than the first one did.</summary>
     LimitRaisedLate,
 
-    /// <summary>Low water is recorded after the segments went.</summary>
-    LowWaterRecordedLate,
+    /// <summary>The log start is recorded after the segments went.</summary>
+    LogStartRecordedLate,
 
     /// <summary>A deletion does not sync the cursors that it has looked at.</summary>
     CursorsNotSynced,
 
     /// <summary>What was removed still waits for a flush.</summary>
-    ConfirmedNotRaised,
+    DurableNotRaised,
 
     /// <summary>The names of recycled segments are not made durable.</summary>
     RecycledNameNotFlushed,
@@ -46,14 +46,14 @@ internal enum PlantedFault
     /// <summary>All makers use one temporary name, and open the file of a dead one instead of creating their own.</summary>
     TemporaryNameShared,
 
-    /// <summary>A producer enters a segment without a look at low water.</summary>
-    LowWaterNotReadAgain,
+    /// <summary>A producer enters a segment without a look at the log start.</summary>
+    LogStartNotReadAgain,
 
     /// <summary>Recovery leaves what is left over of removed segments.</summary>
     LeftoversKept,
 
-    /// <summary>Recovery believes a low water that was not recorded.</summary>
-    UnrecordedLowWaterKept,
+    /// <summary>Recovery believes a the log start that was not recorded.</summary>
+    UnrecordedLogStartKept,
 
     /// <summary>A flush confirms without syncing.</summary>
     NoFlush,
@@ -100,10 +100,10 @@ internal enum PlantedFault
     /// <summary>A slot changes hands under the same generation.</summary>
     GenerationNotRaised,
 
-    /// <summary>Segments behind a cut stay where they are.</summary>
+    /// <summary>Segments after a power loss stay where they are.</summary>
     LaterSegmentsLeft,
 
-    /// <summary>Cursors may stand above the tail after a cut.</summary>
+    /// <summary>Cursors may be above the tail after a power loss.</summary>
     CursorsNotClamped,
 
     /// <summary>The whole frames of a torn batch count as messages.</summary>
@@ -121,7 +121,7 @@ internal enum PlantedFault
     /// <summary>An appended file counts as flushed without a sync.</summary>
     AppendNotFlushed,
 
-    /// <summary>A reused file keeps its old content behind the new.</summary>
+    /// <summary>A reused file keeps its old content after the new.</summary>
     ReusedNotCleared,
 
     /// <summary>Zeros that a crash left at the end of a file stay there.</summary>
@@ -142,10 +142,10 @@ internal enum PlantedFault
     /// <summary>A compaction leaves deletions out while what they delete is still there.</summary>
     TombstonesDropped,
 
-    /// <summary>A place of a pack without a needle counts as the pack's end, whatever stands behind it.</summary>
+    /// <summary>A place of a pack without a needle counts as the pack's end, whatever is after it.</summary>
     PackDamageIsEnd,
 
-    /// <summary>A gap that a power cut left counts as damage.</summary>
+    /// <summary>A gap that a power loss left counts as damage.</summary>
     PackCutIsDamage,
 
     /// <summary>A key returns the older value although damage hides the newer one.</summary>

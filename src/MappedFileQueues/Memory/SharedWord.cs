@@ -32,7 +32,8 @@ internal static unsafe class SharedWord
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static void WriteRelease(uint* word, uint value) => Volatile.Write(ref *word, value);
 
-    /// <summary>Full fence. True when the word held <paramref name="expected"/> and now holds <paramref name="value"/>.</summary>
+    /// <summary>Full barrier. True when the word held <paramref name="expected"/> and now holds
+    /// <paramref name="value"/>.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static bool CompareExchange(ulong* word, ulong expected, ulong value) =>
         Interlocked.CompareExchange(ref *word, value, expected) == expected;
@@ -47,15 +48,15 @@ internal static unsafe class SharedWord
     public static ulong CompareExchangeValue(ulong* word, ulong expected, ulong value) =>
         Interlocked.CompareExchange(ref *word, value, expected);
 
-    /// <summary>Full fence. Stores a value and returns the previous one.</summary>
+    /// <summary>Full barrier. Stores a value and returns the previous one.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static ulong Exchange(ulong* word, ulong value) => Interlocked.Exchange(ref *word, value);
 
-    /// <summary>Full fence. Adds and returns the new value.</summary>
+    /// <summary>Full barrier. Adds and returns the new value.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static ulong Add(ulong* word, ulong addend) => Interlocked.Add(ref *word, addend);
 
-    /// <summary>Full fence when it changes anything. Raises the word to at least <paramref name="value"/>.</summary>
+    /// <summary>Full barrier when it changes anything. Raises the word to at least <paramref name="value"/>.</summary>
     public static void RaiseTo(long* word, long value) => RaiseTo(ref *word, value);
 
     /// <summary>The same for a word of this process.</summary>
@@ -66,7 +67,7 @@ internal static unsafe class SharedWord
             seen = Volatile.Read(ref word);
     }
 
-    /// <summary>Full fence when it changes anything. Sets the bits.</summary>
+    /// <summary>Full barrier when it changes anything. Sets the bits.</summary>
     public static void SetBits(ulong* word, ulong bits)
     {
         ulong seen = ReadAcquire(word);

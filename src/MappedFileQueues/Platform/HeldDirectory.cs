@@ -103,7 +103,7 @@ internal abstract class HeldDirectory : IDisposable
     /// </summary>
     public abstract IReadOnlyList<string> List(string subdirectory);
 
-    /// <summary>Makes the entries of a subdirectory ("" = this one) survive a power cut; does nothing on Portable.</summary>
+    /// <summary>Makes the entries of a subdirectory ("" = this one) survive a power loss; does nothing on Portable.</summary>
     public abstract void FlushEntries(string subdirectory);
 
     /// <summary>Like the other overload, for a caller that has to tell others of an error before anything else happens.</summary>

@@ -28,7 +28,7 @@ internal abstract unsafe class MappedView : IDisposable
     public virtual bool TellsWhatIsThere => false;
 
     /// <summary>
-    /// Brings a range in and returns whether all of it is there. False where it lies beyond the end of the file or the disk
+    /// Brings a range in and returns whether all of it is there. False where it is beyond the end of the file or the disk
     /// cannot deliver it, so that an access would end the process; and where the system cannot tell
     /// (<see cref="TellsWhatIsThere"/>).
     /// </summary>

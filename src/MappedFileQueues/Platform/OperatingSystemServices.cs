@@ -19,7 +19,7 @@ internal abstract class OperatingSystemServices
     /// </summary>
     public abstract ulong MemoryId { get; }
 
-    /// <summary>Both. Where nothing is known, each lone open counts as one after a power cut.</summary>
+    /// <summary>Both. Where nothing is known, each lone open counts as one after a power loss.</summary>
     public BootIdentity Boot => new(MemoryId, Guid.TryParse(BootId, out Guid known) ? known : Guid.Empty);
 
     /// <summary>
@@ -42,24 +42,25 @@ internal abstract class OperatingSystemServices
     /// <summary>The same; null when the file is missing.</summary>
     public abstract ReadableFile? TryOpenForReading(string path);
 
-    /// <summary>Registers this process for <see cref="FenceOtherProcesses"/>; false where the system has no such call.</summary>
-    public abstract bool RegisterForFence();
+    /// <summary>Registers this process for <see cref="BarrierOtherProcesses"/>; false where the system has no such
+    /// call.</summary>
+    public abstract bool RegisterForBarrier();
 
     /// <summary>
     /// A full memory barrier on every running thread of every registered process, this one included; false when it is not
     /// available.
     /// </summary>
-    public abstract bool FenceOtherProcesses();
+    public abstract bool BarrierOtherProcesses();
 
     /// <summary>
     /// Fences all running threads of the machine once, registered or not; takes some 10 ms. False where the system has no such
     /// call.
     /// </summary>
-    public abstract bool FenceEverybody();
+    public abstract bool BarrierEverybody();
 
     /// <summary>
     /// Sleeps while the 32-bit word in shared memory holds <paramref name="expected"/>, for at most <paramref name="timeout"/>;
-    /// may return early; a negative time-out means none. The word lies in a writable mapping. Portable polls the word: it yields
+    /// may return early; a negative time-out means none. The word is in a writable mapping. Portable polls the word: it yields
     /// for 50 us, then sleeps 1 ms at a time, 2 ms after 50 ms and 5 ms after 2 s in which this thread saw no change.
     /// </summary>
     public abstract unsafe void WaitOnWord(uint* word, uint expected, TimeSpan timeout);

@@ -93,7 +93,7 @@ internal abstract class PlatformFile : IDisposable
     public abstract void Allocate(long offset, long length);
 
     /// <summary>
-    /// Gives the file blocks for a range that may lie beyond its end, in one step; its length stays. False where there is no such
+    /// Gives the file blocks for a range that may be beyond its end, in one step; its length stays. False where there is no such
     /// step (Portable; a file system without fallocate): then nothing was changed. On a full disk as <see cref="TryAllocate"/>.
     /// </summary>
     public virtual bool TryReserve(long offset, long length) => false;
@@ -143,7 +143,7 @@ internal abstract class PlatformFile : IDisposable
     }
 
     /// <summary>
-    /// Makes the data, and the metadata needed to find it, survive a power cut (fdatasync; Portable msync or FlushToDisk). EINTR
+    /// Makes the data, and the metadata needed to find it, survive a power loss (fdatasync; Portable msync or FlushToDisk). EINTR
     /// is retried; any other error is thrown, once. A file system that takes no more writes is an error too: it may have lost
     /// what was stored before.
     /// </summary>

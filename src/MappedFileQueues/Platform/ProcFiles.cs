@@ -9,7 +9,8 @@ namespace MappedFileQueues.Platform;
 internal static class ProcFiles
 {
 #if MFQ_STEPS
-    /// <summary>Another boot for the tests' child processes: to a store that is a power cut, or a machine that crashed.</summary>
+    /// <summary>Another boot for the tests' child processes: to a store that is a power loss, or a machine that
+    /// crashed.</summary>
     private static string? OtherBootId =>
         Environment.GetEnvironmentVariable("MFQ_TEST_BOOT_ID") is { Length: > 0 } other ? other : null;
 #else

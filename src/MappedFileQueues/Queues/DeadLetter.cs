@@ -20,10 +20,10 @@ public sealed class DeadLetter
     private const int ErrorTypeLengthMax = 1024;
     private const int ErrorLengthMax = 8192;
 
-    /// <summary>The store that the message lay in.</summary>
+    /// <summary>The store that the message was in.</summary>
     public Guid StoreId { get; init; }
 
-    /// <summary>The recoveries after power cuts of that store then. (epoch, offset) identifies the message.</summary>
+    /// <summary>The recoveries after power losses of that store then. (epoch, offset) identifies the message.</summary>
     public long Epoch { get; init; }
 
     /// <summary>The message's offset there.</summary>

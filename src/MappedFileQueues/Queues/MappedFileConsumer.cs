@@ -126,9 +126,9 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <exception cref="OffsetOutOfRangeException">The offset is not such a start.</exception>
     public void Commit(long nextOffset) => _core.Commit(nextOffset);
 
-    /// <summary>Like <see cref="Commit()"/>. A durable commit also survives a power cut once the call has returned.</summary>
+    /// <summary>Like <see cref="Commit()"/>. A durable commit also survives a power loss once the call has returned.</summary>
     /// <param name="durable">Whether the stored offset is flushed to the disk.</param>
-    /// <exception cref="QueueDiskException">The flush failed: the commit is stored but may not survive a power cut.</exception>
+    /// <exception cref="QueueDiskException">The flush failed: the commit is stored but may not survive a power loss.</exception>
     public void Commit(bool durable)
     {
         _core.Commit();
@@ -278,7 +278,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 
     /// <summary>
     /// Moves the consumer to an offset and stores it. A message in hand counts as not read; the interface of 1.x refuses to move
-    /// until it is committed. A power cut may undo the move, until the next durable commit.
+    /// until it is committed. A power loss may undo the move, until the next durable commit.
     /// </summary>
     /// <param name="offset">A frame's start or the tail.</param>
     /// <exception cref="OffsetOutOfRangeException">The offset is neither, or its messages were removed.</exception>

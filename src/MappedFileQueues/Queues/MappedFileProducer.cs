@@ -82,7 +82,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         _core.Check(options);
         long offset = TryAppend(buffer);
         if (offset < 0)
-            return _core.AppendWhenRoom(ref MemoryMarshal.GetReference(buffer), buffer.Length, options);
+            return _core.AppendWhenCapacity(ref MemoryMarshal.GetReference(buffer), buffer.Length, options);
         _core.Confirm(offset + FrameHeader.FrameLength(buffer.Length), 1, options);
         return offset;
     }
@@ -113,7 +113,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     }
 
     /// <summary>
-    /// Appends one message that lies in several pieces, for example what a pipe has read. The pieces go to the mapping one by
+    /// Appends one message that is in several pieces, for example what a pipe has read. The pieces go to the mapping one by
     /// one; nothing joins them first, and nothing is allocated. The message becomes readable as a whole or not at all, as any
     /// other. In Shared mode readers wait at it during the copy.
     /// </summary>
@@ -330,7 +330,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// </summary>
     /// <param name="upTo">An offset; the offset that Produce returned covers that message.</param>
     /// <param name="cancellationToken">Ends the wait; a flush that has begun continues.</param>
-    /// <returns>The new confirmed offset.</returns>
+    /// <returns>The new durable offset.</returns>
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
         _core.FlushAsync(upTo, cancellationToken);
 
@@ -339,7 +339,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// time share a flush. Allocates nothing. Await the result once.
     /// </summary>
     /// <param name="cancellationToken">Ends the wait; a flush that has begun continues.</param>
-    /// <returns>The new confirmed offset.</returns>
+    /// <returns>The new durable offset.</returns>
     /// <exception cref="QueuePoisonedException">A flush failed, in this process or another.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim and would wait for itself.</exception>
     public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) => _core.FlushAsync(cancellationToken);
@@ -383,7 +383,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     private MessageClaim OpenClaim(long length, CallDeadline deadline) =>
         new(_core, (int)Math.Min(length, int.MaxValue), deadline);
 
-    /// <summary>Copies a part; returns the room behind it.</summary>
+    /// <summary>Copies a part; returns the room after it.</summary>
     private static Span<byte> Put(ReadOnlySpan<byte> part, Span<byte> left)
     {
         if (part.Length > left.Length)
@@ -431,7 +431,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
             return ProduceAndConfirm(buffer);
         ref byte payload = ref MemoryMarshal.GetReference(buffer);
         long offset = _shared?.Append(ref payload, buffer.Length) ?? LogAppender.Full;
-        return offset >= 0 ? offset : _core.AppendWhenRoom(ref payload, buffer.Length);
+        return offset >= 0 ? offset : _core.AppendWhenCapacity(ref payload, buffer.Length);
     }
 
     /// <summary>Keeps the extra work of Group and counted flushes out of the path of the other messages.</summary>
@@ -441,7 +441,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         _core.ThrowIfOwnClaimIsOpen();
         long offset = TryAppend(buffer);
         if (offset < 0)
-            offset = _core.AppendWhenRoom(ref MemoryMarshal.GetReference(buffer), buffer.Length);
+            offset = _core.AppendWhenCapacity(ref MemoryMarshal.GetReference(buffer), buffer.Length);
         _core.Confirm(offset + FrameHeader.FrameLength(buffer.Length), 1);
         return offset;
     }

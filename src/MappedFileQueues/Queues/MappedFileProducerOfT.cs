@@ -83,7 +83,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         _core.Check(options);
         long offset = TryAppend(in message);
         if (offset < 0)
-            return _core.AppendWhenRoom(ref Unsafe.As<T, byte>(ref Unsafe.AsRef(in message)), sizeof(T), options);
+            return _core.AppendWhenCapacity(ref Unsafe.As<T, byte>(ref Unsafe.AsRef(in message)), sizeof(T), options);
         _core.Confirm(offset + FrameLength, 1, options);
         return offset;
     }
@@ -176,7 +176,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// </summary>
     /// <param name="upTo">An offset; the offset that Produce returned covers that message.</param>
     /// <param name="cancellationToken">Ends the wait; a flush that has begun continues.</param>
-    /// <returns>The new confirmed offset.</returns>
+    /// <returns>The new durable offset.</returns>
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
         _core.FlushAsync(upTo, cancellationToken);
 
@@ -185,7 +185,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// time share a flush. Allocates nothing. Await the result once.
     /// </summary>
     /// <param name="cancellationToken">Ends the wait; a flush that has begun continues.</param>
-    /// <returns>The new confirmed offset.</returns>
+    /// <returns>The new durable offset.</returns>
     /// <exception cref="QueuePoisonedException">A flush failed, in this process or another.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim and would wait for itself.</exception>
     public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) => _core.FlushAsync(cancellationToken);
@@ -232,7 +232,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         if (_hasFlushes)
             return ProduceAndConfirm(ref payload);
         long offset = _shared?.Append(ref payload, sizeof(T), isKnown: true) ?? LogAppender.Full;
-        return offset >= 0 ? offset : _core.AppendWhenRoom(ref payload, sizeof(T));
+        return offset >= 0 ? offset : _core.AppendWhenCapacity(ref payload, sizeof(T));
     }
 
     /// <summary>Keeps the extra work of Group and counted flushes out of the path of the other messages.</summary>
@@ -242,7 +242,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         _core.ThrowIfOwnClaimIsOpen();
         long offset = TryAppend(ref Unsafe.As<byte, T>(ref payload));
         if (offset < 0)
-            offset = _core.AppendWhenRoom(ref payload, sizeof(T));
+            offset = _core.AppendWhenCapacity(ref payload, sizeof(T));
         _core.Confirm(offset + FrameLength, 1);
         return offset;
     }

@@ -26,9 +26,9 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="ArgumentException">An option is out of range, or the struct has a pointer or a native
     /// integer.</exception>
     /// <exception cref="QueueFormatException">The directory holds no store of this struct, a store of another version, a 1.x
-    /// folder or foreign files, or lies on a network file system.</exception>
+    /// folder or foreign files, or is on a network file system.</exception>
     /// <exception cref="QueueNotFoundException">There is no store, and the options do not allow creating one.</exception>
-    /// <exception cref="QueueDiskException">Permission is missing, the file system is read-only, a file stands at the path, or
+    /// <exception cref="QueueDiskException">Permission is missing, the file system is read-only, a file is at the path, or
     /// the disk is full.</exception>
     /// <exception cref="QueueInUseException">Another process is opening the store and does not finish.</exception>
     /// <exception cref="QueueCorruptException">The segment of the last checkpoint is missing.</exception>
@@ -91,7 +91,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="QueueCorruptException">The log is damaged, so nothing can be appended.</exception>
     public MappedFileProducer<T> OpenProducer() => _core.Open(() => new MappedFileProducer<T>(_core));
 
-    /// <summary>Opens a consumer under a name. When it returns, the consumer survives a power cut.</summary>
+    /// <summary>Opens a consumer under a name. When it returns, the consumer survives a power loss.</summary>
     /// <param name="name">Up to 100 characters of A-Z a-z 0-9 . _ -, compared ignoring case.</param>
     /// <param name="start">Where it starts when the name is new.</param>
     /// <returns>The consumer; the queue disposes it at the latest when it is disposed itself.</returns>
@@ -133,7 +133,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// Removes a consumer with its stored offset. A consumer of that name that is opened later is new.
     /// </summary>
     /// <param name="name">As <see cref="OpenConsumer(string, QueueStart)"/>; "" is the default consumer.</param>
-    /// <returns>False when there is no such consumer. After true, a power cut does not bring it back.</returns>
+    /// <returns>False when there is no such consumer. After true, a power loss does not bring it back.</returns>
     /// <exception cref="ArgumentException">No consumer can have this name.</exception>
     /// <exception cref="QueueInUseException">A consumer of this or another process holds the name, and did so for
     /// <see cref="MappedFileQueueOptions.LockTimeout"/>.</exception>
@@ -142,10 +142,10 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
 
     /// <summary>
     /// Moves the stored offset of a consumer that is not open, or creates the consumer. Mends a stored offset that is damaged, or
-    /// whose messages were removed. The move survives a power cut once the call has returned.
+    /// whose messages were removed. The move survives a power loss once the call has returned.
     /// </summary>
     /// <param name="name">As <see cref="OpenConsumer(string, QueueStart)"/>; "" is the default consumer.</param>
-    /// <param name="start">Where the consumer goes on, found as for a new one.</param>
+    /// <param name="start">Where the consumer continues, found as for a new one.</param>
     /// <exception cref="ArgumentException">No consumer can have this name.</exception>
     /// <exception cref="OffsetOutOfRangeException">The exact offset is not a frame's start; nothing has moved.</exception>
     /// <exception cref="QueueInUseException">A consumer of this or another process holds the name, and did so for
@@ -162,8 +162,9 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
         return MappedFileReader<T>.Open(_core.Store.Path, start, _core.Corruption);
     }
 
-    /// <summary>Flushes everything that was published before the call, by any process, so that it survives a power cut.</summary>
-    /// <returns>The new confirmed offset.</returns>
+    /// <summary>Flushes everything that was published before the call, by any process, so that it survives a power
+    /// loss.</summary>
+    /// <returns>The new durable offset.</returns>
     /// <exception cref="QueueDiskException">The flush failed, and the queue is poisoned in all processes.</exception>
     /// <exception cref="QueuePoisonedException">An earlier flush failed.</exception>
     public long Flush() => _core.Flush();
@@ -172,10 +173,10 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// Removes the messages before an offset, in whole segments, whether they are flushed or not. Keeps everything that a
     /// consumer with a stored offset has not committed, as far as the store's policy does (<see
     /// cref="RetentionOptions.KeepUnconsumed"/>). Keeps the segment of the last message. Reads that are under way in a removed
-    /// segment go on undisturbed. Any thread. Once the call has returned, a power cut does not bring the messages back.
+    /// segment continue undisturbed. Any thread. Once the call has returned, a power loss does not bring the messages back.
     /// </summary>
     /// <param name="beforeOffset">Any offset; it need not be the start of a message.</param>
-    /// <returns>The oldest offset that is kept.</returns>
+    /// <returns>The log start that is kept.</returns>
     /// <exception cref="ArgumentOutOfRangeException"><paramref name="beforeOffset"/> is negative.</exception>
     /// <exception cref="QueueDiskException">The disk refused; segments that are not removed yet are kept.</exception>
     /// <exception cref="QueueFormatException">The store's policy is damaged.</exception>
@@ -188,7 +189,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
 
     /// <summary>
     /// Sets how much of its past the store keeps. The policy is stored in the store, replaces the one before, and survives a
-    /// power cut once the call has returned; from then on nothing is removed by the one before. A store without a policy keeps
+    /// power loss once the call has returned; from then on nothing is removed by the one before. A store without a policy keeps
     /// everything. Every queue that has the store open applies it, at the end of each segment and once a second. A queue in
     /// another process that comes to no new segment notices a first policy only when it is opened again. Any thread.
     /// </summary>
@@ -203,14 +204,14 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// time share a flush. Allocates nothing. Await the result once.
     /// </summary>
     /// <param name="cancellationToken">Ends the wait; a flush that has begun continues.</param>
-    /// <returns>The new confirmed offset.</returns>
+    /// <returns>The new durable offset.</returns>
     /// <exception cref="QueuePoisonedException">A flush failed, in this process or another.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim and would wait for itself.</exception>
     public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) =>
         _core.FlushAsync(long.MaxValue, cancellationToken);
 
     /// <summary>
-    /// Makes a consistent copy of the store, up to one published offset, while producers and consumers of any process go on.
+    /// Makes a consistent copy of the store, up to one published offset, while producers and consumers of any process continue.
     /// Flushes first. Full segments are shared with the copy (hard links), which takes neither time nor room; where that cannot
     /// be they are copied, as the last one always is. The copy is a store of its own, with the messages, the consumers and the
     /// retention policy of this one. Nothing that happens to one of the two stores changes the other. Until the call returns, a
@@ -220,7 +221,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// is replaced.</param>
     /// <param name="options">The options; null for the defaults.</param>
     /// <returns>The end of the copy: it holds every message before this offset, and none after it.</returns>
-    /// <exception cref="QueueFormatException">The target is not empty, or lies in the store.</exception>
+    /// <exception cref="QueueFormatException">The target is not empty, or is in the store.</exception>
     /// <exception cref="QueueDiskException">A disk refused, for example because it is full.</exception>
     /// <exception cref="QueueCorruptException">The log is damaged, or a segment is missing.</exception>
     /// <exception cref="QueueInUseException">Another process has been opening the store, or the target, for too

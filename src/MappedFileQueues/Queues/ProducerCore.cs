@@ -71,14 +71,14 @@ internal sealed class ProducerCore
 
     /// <summary>Appends a message that found no room; waits without end. Returns its offset.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
-    public long AppendWhenRoom(ref byte payload, int length) =>
-        AppendWhenRoom(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length)), CallDeadline.Endless);
+    public long AppendWhenCapacity(ref byte payload, int length) =>
+        AppendWhenCapacity(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length)), CallDeadline.Endless);
 
     /// <summary>The same, and waits for its flush, in the time that the options of the call give for both.</summary>
-    public long AppendWhenRoom(ref byte payload, int length, in ProduceOptions options)
+    public long AppendWhenCapacity(ref byte payload, int length, in ProduceOptions options)
     {
         CallDeadline deadline = DeadlineOf(options);
-        long offset = AppendWhenRoom(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length)), deadline);
+        long offset = AppendWhenCapacity(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length)), deadline);
         Confirm(offset + FrameHeader.FrameLength(length), 1, options.Durability, deadline);
         return offset;
     }
@@ -90,16 +90,16 @@ internal sealed class ProducerCore
             ThrowIfOwnClaimIsOpen();
         long offset = messages.AppendTo(Appender);
         if (offset < 0)
-            offset = AppendWhenRoom(messages, CallDeadline.Endless);
+            offset = AppendWhenCapacity(messages, CallDeadline.Endless);
         if (HasFlushes)
             Confirm(offset + messages.FramesLength, messages.Count);
         return offset;
     }
 
     /// <summary>Appends messages that found no room; returns the first one's offset.</summary>
-    private long AppendWhenRoom(in MessagesToAppend messages, CallDeadline deadline)
+    private long AppendWhenCapacity(in MessagesToAppend messages, CallDeadline deadline)
     {
-        using RoomWait wait = _queue.BeginRoomWait(deadline);
+        using CapacityWait wait = _queue.BeginCapacityWait(deadline);
         while (true)
         {
             wait.Next();
@@ -114,7 +114,7 @@ internal sealed class ProducerCore
     {
         if (Appender.Claim(lengthMax) is { } opened)
             return opened;
-        using RoomWait wait = _queue.BeginRoomWait(deadline);
+        using CapacityWait wait = _queue.BeginCapacityWait(deadline);
         while (true)
         {
             wait.Next();
@@ -173,7 +173,7 @@ internal sealed class ProducerCore
             _queue.WaitForFlush(end, deadline);
     }
 
-    /// <summary>Covers the message that starts at the offset: a frame is confirmed whole or not at all.</summary>
+    /// <summary>Covers the message that starts at the offset: a frame is durable whole or not at all.</summary>
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(upTo);
@@ -207,7 +207,7 @@ internal sealed class ProducerCore
         _queue.Remove(face);
     }
 
-    /// <summary>While asynchronous calls wait for consumers, later ones wait behind them.</summary>
+    /// <summary>While asynchronous calls wait for consumers, later ones wait after them.</summary>
     private bool IsAnyWaiting => _queue.IsAnyAppendWaiting;
 
     /// <summary>The longest time that a timer takes, some 49 days; beyond that a call has no limit.</summary>

@@ -7,9 +7,9 @@ namespace MappedFileQueues.Segments;
 
 /// <summary>
 /// The mapped `control` page. The hot words are hints and counters that every process changes by interlocked operations. The
-/// cold block (the boot that recovered the store, its epoch, what was flushed before, low water, exclusive producer at work,
-/// damage) is written only under the `open` lock and carries a checksum: a wrong low water or a wrong boot would cost messages,
-/// while a wrong hint costs only a walk.
+/// cold block (the boot that recovered the store, its epoch, what was flushed before, the log start, exclusive producer at work,
+/// damage) is written only under the `open` lock and carries a checksum: a wrong the log start or a wrong boot would cost
+/// messages, while a wrong hint costs only a walk.
 /// </summary>
 internal sealed unsafe class ControlPage : IDisposable
 {
@@ -17,7 +17,7 @@ internal sealed unsafe class ControlPage : IDisposable
 
     /// <summary>The words outside the cold block that its checksum covers, in this order.</summary>
     private static ReadOnlySpan<int> ColdWordsBeyond =>
-        [ControlLayout.LowWaterAt, ControlLayout.ExclusiveAtWorkAt, ControlLayout.CorruptAtAt];
+        [ControlLayout.LogStartAt, ControlLayout.ExclusiveAtWorkAt, ControlLayout.CorruptAtAt];
 
     private ControlPage(MappedRegion region) => _region = region;
 
@@ -27,13 +27,13 @@ internal sealed unsafe class ControlPage : IDisposable
     public long* TailHint => (long*)_region.Word(ControlLayout.TailHintAt);
 
     /// <summary>Everything before it is on disk. Raised by the leader of a flush.</summary>
-    public long* Confirmed => (long*)_region.Word(ControlLayout.ConfirmedAt);
+    public long* Durable => (long*)_region.Word(ControlLayout.DurableAt);
 
     /// <summary>From the tail up to here all blocks exist. The process that allocated them raises it afterwards.</summary>
     public long* Allocated => (long*)_region.Word(ControlLayout.AllocatedAt);
 
     /// <summary>Offsets below it are gone. Raised by retention before it unlinks.</summary>
-    public long* LowWater => (long*)_region.Word(ControlLayout.LowWaterAt);
+    public long* LogStart => (long*)_region.Word(ControlLayout.LogStartAt);
 
     /// <summary>The directory entries of all segments that start below it are on disk.</summary>
     public long* DirectoryFlushed => (long*)_region.Word(ControlLayout.DirectoryFlushedAt);
@@ -47,8 +47,8 @@ internal sealed unsafe class ControlPage : IDisposable
     /// </summary>
     public long* FlushTarget => (long*)_region.Word(ControlLayout.FlushTargetAt);
 
-    /// <summary>1 once a producer publishes without a fence of its own: waiters must fence it before they sleep.</summary>
-    public ulong* FenceNeeded => _region.Word(ControlLayout.FenceNeededAt);
+    /// <summary>1 once a producer publishes without a barrier of its own: waiters must fence it before they sleep.</summary>
+    public ulong* BarrierNeeded => _region.Word(ControlLayout.BarrierNeededAt);
 
     public ulong* WakeSequence => _region.Word(ControlLayout.WakeSequenceAt);
 
@@ -60,9 +60,9 @@ internal sealed unsafe class ControlPage : IDisposable
     public ulong* FlushWaiterFlag => _region.Word(ControlLayout.FlushWaiterFlagAt);
 
     /// <summary>The two words of the producers that wait for consumers; bit 63 of the flag is not used.</summary>
-    public ulong* RoomWakeSequence => _region.Word(ControlLayout.RoomWakeSequenceAt);
+    public ulong* CapacityWakeSequence => _region.Word(ControlLayout.CapacityWakeSequenceAt);
 
-    public ulong* RoomWaiterFlag => _region.Word(ControlLayout.RoomWaiterFlagAt);
+    public ulong* CapacityWaiterFlag => _region.Word(ControlLayout.CapacityWaiterFlagAt);
 
     /// <summary>
     /// 1 once a queue with a limit of unconsumed bytes produces: a consumer that stores its offset then looks for waiting

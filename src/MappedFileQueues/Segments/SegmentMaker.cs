@@ -11,7 +11,7 @@ namespace MappedFileQueues.Segments;
 /// <para>A maker creates a segment under a name of its own, with its full length and first blocks, syncs it, then gives it its
 /// real name without replacing. The rename decides between makers; none waits for another. A maker that dies leaves a temporary
 /// file, which the next opener removes once the maker's slot is free. No producer appends before the directory is flushed
-/// (<see cref="EnsureDirectoryFlushed"/>): otherwise a power cut could take the name, and acknowledged data with it.</para>
+/// (<see cref="EnsureDirectoryFlushed"/>): otherwise a power loss could take the name, and acknowledged data with it.</para>
 /// <para>Where the system cannot allocate blocks in one step (Portable, file systems without fallocate), a segment gets all of
 /// them under its temporary name: writing zeros into a file that others use would overwrite their messages. A process that finds
 /// a segment of another maker there relies only on its first blocks, which every maker allocates.</para>
@@ -100,7 +100,7 @@ internal sealed unsafe class SegmentMaker(
 
     /// <summary>The log has begun after it.</summary>
     // P16 acquire: pairs with P16 full in SegmentTrimmer.
-    private bool IsRemoved(long start) => start < SharedWord.ReadAcquire(control.LowWater);
+    private bool IsRemoved(long start) => start < SharedWord.ReadAcquire(control.LogStart);
 
     /// <summary>Flushes the directory entries unless that happened after the segment that starts there was made.</summary>
     public void EnsureDirectoryFlushed(long start)
@@ -127,7 +127,7 @@ internal sealed unsafe class SegmentMaker(
     /// <summary>Null when another maker's file has the name by now.</summary>
     private long? TryMake(long start, long firstBlocks, Action? look)
     {
-        // One at a time in this process: a producer and the preparer behind it would make the same segment, and the store would
+        // One at a time in this process: a producer and the preparer after it would make the same segment, and the store would
         // take both files for a while.
         while (!_making.TryEnter(LookInterval))
             (lookWhileWaiting + look)?.Invoke();

@@ -59,7 +59,7 @@ internal sealed unsafe class SegmentMapping
     /// <summary>The segment length from the store's meta page.</summary>
     public long SegmentLength { get; }
 
-    /// <summary>The offset behind the last byte.</summary>
+    /// <summary>The offset after the last byte.</summary>
     public long End => Start + SegmentLength;
 
     /// <summary>How many bytes are mapped; less than <see cref="SegmentLength"/> only when the file was truncated.</summary>
@@ -82,7 +82,7 @@ internal sealed unsafe class SegmentMapping
     /// <summary>How many users hold it; guarded by the window's lock.</summary>
     internal int References { get; set; }
 
-    /// <summary>The header at a position that lies inside the mapping.</summary>
+    /// <summary>The header at a position that is inside the mapping.</summary>
     public ulong* HeaderAt(long position)
     {
         Debug.Assert(position >= 0 && position + FrameHeader.Size <= Usable && position % FrameHeader.Size == 0);

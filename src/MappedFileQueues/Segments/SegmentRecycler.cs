@@ -11,7 +11,7 @@ namespace MappedFileQueues.Segments;
 /// <para>The old bytes stay in the file at first. Old frames fit no other offset, but a free header must be zero. So the first
 /// part is zeroed before the file gets the segment's name, and the bound of what is allocated rises only over what was zeroed
 /// since. The file is longer than a segment by <see cref="LogLimits.RecycledMark"/>, which tells every process that. Nothing
-/// needs a sync here: after a power cut recovery trusts no byte behind the last whole frame.</para>
+/// needs a sync here: after a power loss recovery trusts no byte after the last whole frame.</para>
 /// </summary>
 internal sealed unsafe class SegmentRecycler(HeldDirectory directory, long segmentLength, ControlPage control)
 {

@@ -40,7 +40,7 @@ internal sealed unsafe class SegmentWindow(
     /// </summary>
     public int IdleMax { get; set; }
 
-    /// <summary>The start of the segment that an offset lies in.</summary>
+    /// <summary>The start of the segment that an offset is in.</summary>
     public long StartOf(long offset) => offset - (offset % segmentLength);
 
     /// <summary>Takes a reference on the segment that starts there; null when there is no such file.</summary>
@@ -55,7 +55,7 @@ internal sealed unsafe class SegmentWindow(
                     return null;
                 mapping = Map(file, start);
                 _mapped.Add(start, mapping);
-                ForgetConfirmed();
+                ForgetDurable();
             }
 
             mapping.References++;
@@ -131,7 +131,7 @@ internal sealed unsafe class SegmentWindow(
         }
     }
 
-    /// <summary>Closes the descriptors of segments that end at or before the confirmed offset.</summary>
+    /// <summary>Closes the descriptors of segments that end at or before the durable offset.</summary>
     public void ForgetFlushed(long confirmed)
     {
         // A check without the lock: each durable message comes here, and the next one sees what this one misses.
@@ -266,7 +266,7 @@ internal sealed unsafe class SegmentWindow(
             return;
         }
 
-        ForgetConfirmed();
+        ForgetDurable();
         _unflushed.DropBeyondMax();
     }
 
@@ -362,10 +362,10 @@ internal sealed unsafe class SegmentWindow(
     /// Under the lock, when a segment is mapped or unmapped: a queue that only consumes never leads a flush, and would keep the
     /// descriptors of segments that others have flushed long ago.
     /// </summary>
-    private void ForgetConfirmed()
+    private void ForgetDurable()
     {
         if (control is not null && !_isClosed && !_unflushed.IsEmpty)
             // P18 acquire: everything before it is on disk; pairs with P18 full in FlushEngine.
-            _unflushed.Forget(SharedWord.ReadAcquire(control.Confirmed));
+            _unflushed.Forget(SharedWord.ReadAcquire(control.Durable));
     }
 }

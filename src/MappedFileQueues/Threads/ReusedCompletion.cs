@@ -4,7 +4,7 @@ namespace MappedFileQueues.Threads;
 
 /// <summary>
 /// The end of an asynchronous call, in an object that serves the next call too once the result was fetched: a call allocates
-/// nothing. Asked for its result too early it throws and goes on, because it must not be reused meanwhile.
+/// nothing. Asked for its result too early it throws and continues, because it must not be reused meanwhile.
 /// </summary>
 internal abstract class ReusedCompletion<T> : IValueTaskSource<T>, IThreadPoolWorkItem
 {

@@ -26,7 +26,7 @@ internal sealed class KilledCall
     /// <summary>Plays the call up to a point, and kills its process there.</summary>
     /// <param name="os">The process.</param>
     /// <param name="killAt">The number of the point.</param>
-    /// <param name="call">Opens its queue itself, and does not go on in other threads.</param>
+    /// <param name="call">Opens its queue itself, and does not continue in other threads.</param>
     /// <returns>Where it died; null: it came to its end before.</returns>
     public static string? Make(SimServices os, int killAt, Action<SimServices> call)
     {

@@ -70,7 +70,7 @@ internal sealed class TrimAgain : RepeatScenario
     {
         if (!HasNoRecord)
             return;
-        disk.Remove(StoreNames.LowWater);
+        disk.Remove(StoreNames.LogStart);
         disk.FlushFolder(StoreNames.Offsets);
     }
 
@@ -91,7 +91,7 @@ internal sealed class TrimAgain : RepeatScenario
 
     public override void Check(MappedFileQueue queue)
     {
-        if (queue.GetInfo().OldestOffset is var oldest && oldest != _kept)
+        if (queue.GetInfo().LogStart is var oldest && oldest != _kept)
             throw new LabViolation($"All before {_kept} was removed, and the log begins at {oldest}");
         CheckMessages(Acknowledged, _keptCount);
     }

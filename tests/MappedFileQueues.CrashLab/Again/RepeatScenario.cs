@@ -7,7 +7,7 @@ namespace MappedFileQueues.CrashLab.Again;
 
 /// <summary>
 /// A call that one process begins and another one makes again. What the second one was told when its call returned holds after a
-/// power cut.
+/// power loss.
 /// </summary>
 internal abstract class RepeatScenario
 {

@@ -48,7 +48,7 @@ internal sealed class SetPolicyAgain(bool byOptions) : RepeatScenario
     }
 }
 
-/// <summary>Recovers a store after a cut.</summary>
+/// <summary>Recovers a store after a power loss.</summary>
 internal sealed class RecoverAgain : RepeatScenario
 {
     private long _confirmed;

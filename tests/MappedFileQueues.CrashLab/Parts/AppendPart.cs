@@ -1,6 +1,6 @@
 namespace MappedFileQueues.CrashLab.Parts;
 
-/// <summary>Power cuts and kills of a process that appends to a file, as images of a simulated disk.</summary>
+/// <summary>Power losses and kills of a process that appends to a file, as images of a simulated disk.</summary>
 internal sealed class AppendPart : LabPart
 {
     /// <summary>Of the images that the cut part makes by itself.</summary>
@@ -8,7 +8,7 @@ internal sealed class AppendPart : LabPart
 
     public override string Name => "append";
 
-    public override string Help => "images of power cuts and kills while files are appended to, rolled and used again";
+    public override string Help => "images of power losses and kills while files are appended to, rolled and used again";
 
     public override void Run(int seed, LabOptions options, PartResult result) =>
         new AppendRun(seed, options, result, this).Run();

@@ -2,7 +2,7 @@ using MappedFileQueues.CrashLab.Work;
 
 namespace MappedFileQueues.CrashLab.Parts;
 
-/// <summary>Power cuts, and kills of all processes at once, at any step, as images of a simulated disk.</summary>
+/// <summary>Power losses, and kills of all processes at once, at any step, as images of a simulated disk.</summary>
 /// <param name="retains">Stores that remove their oldest segments, and use the files again.</param>
 internal sealed class CutPart(bool retains) : LabPart
 {
@@ -22,7 +22,7 @@ internal sealed class CutPart(bool retains) : LabPart
 
     public override string Help => retains
         ? "the same of stores that remove and recycle segments"
-        : "images of power cuts and of kills of everybody, from a simulated disk";
+        : "images of power losses and of kills of everybody, from a simulated disk";
 
     public override bool Prepare(LabOptions options, PartResult result)
     {

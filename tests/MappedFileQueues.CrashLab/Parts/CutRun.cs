@@ -29,7 +29,7 @@ internal sealed class CutRun(
     /// </summary>
     private static readonly FrozenSet<string> s_rareSteps = FrozenSet.Create(
         StringComparer.Ordinal,
-        nameof(ProtocolStep.LowWaterRaised), nameof(ProtocolStep.LowWaterRecorded), nameof(ProtocolStep.SegmentDeleted),
+        nameof(ProtocolStep.LogStartRaised), nameof(ProtocolStep.LogStartRecorded), nameof(ProtocolStep.SegmentDeleted),
         nameof(ProtocolStep.SpareTaken), nameof(ProtocolStep.SpareZeroed), nameof(ProtocolStep.ZeroingBegun),
         nameof(ProtocolStep.RecycledZeroed));
 

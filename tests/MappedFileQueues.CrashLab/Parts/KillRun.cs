@@ -31,12 +31,12 @@ internal sealed class KillRun : IDisposable
     private static readonly string[] s_readerSteps =
         ["-", "WaiterFlagRaised", "CursorStored", "RepairProbed", "RepairDone", "OpenLocked"];
     private static readonly string[] s_recoverySteps =
-        ["AttachedAlone", "HolePadded", "ControlCleared", "Recovered", "OpenLocked"];
+        ["AttachedAlone", "ClaimPadded", "ControlCleared", "Recovered", "OpenLocked"];
     private static readonly string[] s_stopSteps = ["Claimed", "PayloadWritten", "BatchInnerWritten", "RestPadded"];
 
     private static readonly string[] s_removalSteps =
     [
-        "LowWaterRaised", "LowWaterRecorded", "SegmentDeleted", "SpareTaken", "SpareZeroed", "ZeroingBegun", "RecycledZeroed",
+        "LogStartRaised", "LogStartRecorded", "SegmentDeleted", "SpareTaken", "SpareZeroed", "ZeroingBegun", "RecycledZeroed",
         "SegmentInUse",
     ];
 
@@ -111,7 +111,7 @@ internal sealed class KillRun : IDisposable
     }
 
     /// <summary>
-    /// Nothing is left over of what was removed, behind a removal of this queue. Spares may be there: the policy is applied by
+    /// Nothing is left over of what was removed, after a removal of this queue. Spares may be there: the policy is applied by
     /// every queue, and by this one.
     /// </summary>
     public static void CheckFiles(MappedFileQueue queue, string storePath)
@@ -124,7 +124,7 @@ internal sealed class KillRun : IDisposable
         }
     }
 
-    /// <summary>On a thread of its own: a victim that stands still inside `open` goes on only when this one lets it.</summary>
+    /// <summary>On a thread of its own: a victim that stands still inside `open` continues only when this one lets it.</summary>
     private void NextSnapshot(MappedFileQueue queue)
     {
         _snapshot.GetAwaiter().GetResult();
@@ -152,7 +152,7 @@ internal sealed class KillRun : IDisposable
     }
 
     /// <summary>
-    /// A victim dies by itself at its step; whose time is up is killed; whoever stands still long enough goes on.
+    /// A victim dies by itself at its step; whose time is up is killed; whoever stands still long enough continues.
     /// </summary>
     private void Tend(Living living)
     {

@@ -2,12 +2,12 @@ using MappedFileQueues.CrashLab.Work;
 
 namespace MappedFileQueues.CrashLab.Parts;
 
-/// <summary>Packs: power cuts and kills at any step, as images of a simulated disk.</summary>
+/// <summary>Packs: power losses and kills at any step, as images of a simulated disk.</summary>
 internal sealed class PackPart : LabPart
 {
     public override string Name => "pack";
 
-    public override string Help => "images of power cuts and kills of a pack's writer, from a simulated disk";
+    public override string Help => "images of power losses and kills of a pack's writer, from a simulated disk";
 
     public override bool Prepare(LabOptions options, PartResult result)
     {

@@ -45,7 +45,7 @@ internal sealed class PackRun(int seed, PartResult result)
     private sealed record Picture(
         DiskPicture Disk, int Begun, int Returned, int Durable, bool WasOpen, string Where, Dictionary<string, int> Evicted);
 
-    /// <summary>Each round begins after a power cut.</summary>
+    /// <summary>Each round begins after a power loss.</summary>
     private string Boot => $"5f0b8f5e-0000-4000-8000-{_round:x12}";
 
     public void Run()
@@ -239,7 +239,7 @@ internal sealed class PackRun(int seed, PartResult result)
         }
     }
 
-    /// <summary>After a kill the machine mostly goes on; it may have been shut down in between.</summary>
+    /// <summary>After a kill the machine mostly continues; it may have been shut down in between.</summary>
     private string KilledIn(Random random) => random.Next(3) == 0 ? LaterBoot : Boot;
 
     /// <summary>

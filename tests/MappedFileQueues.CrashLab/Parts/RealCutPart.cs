@@ -9,7 +9,7 @@ using MappedFileQueues.Platform.Linux;
 namespace MappedFileQueues.CrashLab.Parts;
 
 /// <summary>
-/// Power cuts of real file systems: ext4 and XFS are shut down in the middle of the work without writing their journals, btrfs
+/// Power losses of real file systems: ext4 and XFS are shut down in the middle of the work without writing their journals, btrfs
 /// is copied; then mounted again, opened as after another boot, and read.
 /// </summary>
 internal sealed partial class RealCutPart : LabPart
@@ -28,7 +28,7 @@ internal sealed partial class RealCutPart : LabPart
 
     public override string Name => "real-cut";
 
-    public override string Help => "power cuts of ext4, XFS and btrfs on loop devices";
+    public override string Help => "power losses of ext4, XFS and btrfs on loop devices";
 
     /// <summary>There are few loop devices, and the run changes this process's boot.</summary>
     public override int JobsMax => 1;
@@ -117,7 +117,7 @@ internal sealed partial class RealCutPart : LabPart
         Check(store, board, flushed, seed, random.Next(2) == 0);
     }
 
-    /// <summary>btrfs has no shutdown: while the child stands still the image is copied as it lies on the medium.</summary>
+    /// <summary>btrfs has no shutdown: while the child stands still the image is copied as it is on the medium.</summary>
     private static void CutByCopy(
         LabMount mount, string folder, string store, KillBoard board, LabChild child, int seed, bool isSameBoot)
     {

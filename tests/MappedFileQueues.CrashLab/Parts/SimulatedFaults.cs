@@ -24,8 +24,8 @@ internal sealed class SimulatedFaults(int seed, PartResult result)
     }
 
     /// <summary>
-    /// A sync fails: whoever flushes hears of it, so does everybody afterwards, in all processes; nothing is confirmed any more;
-    /// and what was confirmed before survives a cut in this very moment.
+    /// A sync fails: whoever flushes hears of it, so does everybody afterwards, in all processes; nothing is durable any more;
+    /// and what was durable before survives a cut in this very moment.
     /// </summary>
     private void FailSync()
     {
@@ -57,7 +57,7 @@ internal sealed class SimulatedFaults(int seed, PartResult result)
     }
 
     /// <summary>
-    /// The remedy: all close, one opens and looks at what the disk really holds. What it finds is confirmed from then on, so it
+    /// The remedy: all close, one opens and looks at what the disk really holds. What it finds is durable from then on, so it
     /// survives a cut, although the kernel took the pages that it could not write for clean.
     /// </summary>
     private void Reopen(SimDisk disk, LogModel model, LabPlan plan)

@@ -93,7 +93,7 @@ internal sealed class SimulatedFileFaults(int seed, PartResult result)
         result.Add("sync errors");
     }
 
-    /// <summary>The put that failed is not there, all others are, and puts go on when there is room again.</summary>
+    /// <summary>The put that failed is not there, all others are, and puts continue when there is room again.</summary>
     private void FillDiskUnderPack()
     {
         using SimDisk disk = new(tracksMedium: false);

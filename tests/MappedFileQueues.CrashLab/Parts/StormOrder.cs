@@ -4,7 +4,7 @@ using MappedFileQueues.CrashLab.Work;
 namespace MappedFileQueues.CrashLab.Parts;
 
 /// <summary>
-/// Every message of a producer comes once and in order, each byte as it was written. What is missing was skipped: it lies where
+/// Every message of a producer comes once and in order, each byte as it was written. What is missing was skipped: it is where
 /// the reader said so, all of it and nothing else.
 /// </summary>
 internal sealed class StormOrder(int seed, OffsetLedger? ledger = null, KillBoard? board = null)

@@ -18,9 +18,9 @@ internal static class WakeScenario
 
     public static void Run(int seed)
     {
-        (TimeSpan sleep, TimeSpan holeSleep) = (WakeSignal.SleepMax, LogConsumer.HoleSleepMax);
+        (TimeSpan sleep, TimeSpan holeSleep) = (WakeSignal.SleepMax, LogConsumer.ClaimSleepMax);
         OperatingSystemServices real = CurrentPlatform.Services;
-        WakeSignal.SleepMax = LogConsumer.HoleSleepMax = s_long;
+        WakeSignal.SleepMax = LogConsumer.ClaimSleepMax = s_long;
         try
         {
             Play(seed);
@@ -28,7 +28,7 @@ internal static class WakeScenario
         finally
         {
             WakeSignal.SleepMax = sleep;
-            LogConsumer.HoleSleepMax = holeSleep;
+            LogConsumer.ClaimSleepMax = holeSleep;
             CurrentPlatform.Services = real;
         }
     }

@@ -5,7 +5,7 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.CrashLab.Processes;
 
 /// <summary>
-/// The child of a real power cut: `cut-work FAULT STORE BOARD SEED LINE`. It appends and flushes as fast as it can and says on
+/// The child of a real power loss: `cut-work FAULT STORE BOARD SEED LINE`. It appends and flushes as fast as it can and says on
 /// the board, which does not lie on the disk that is cut, what a flush has returned for. After the cut its calls fail.
 /// </summary>
 internal static class CutWorker

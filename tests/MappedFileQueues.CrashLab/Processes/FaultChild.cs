@@ -92,7 +92,7 @@ internal static class FaultChild
     }
 
     /// <summary>
-    /// Two stores fill one disk; each append that returned can be read; once there is room it goes on. There has to be room for
+    /// Two stores fill one disk; each append that returned can be read; once there is room it continues. There has to be room for
     /// what both prepare ahead, and they append in turn: else the first store's background thread sometimes took all of it.
     /// </summary>
     private static void Fill(string folder)

@@ -44,7 +44,7 @@ internal sealed class LabMount : IDisposable
         return mount._isMounted ? mount : null;
     }
 
-    /// <summary>Mounts an image that lies in a file; null, with the reason, when it cannot be.</summary>
+    /// <summary>Mounts an image that is in a file; null, with the reason, when it cannot be.</summary>
     public static LabMount? TryMountImage(string kind, string imagePath, string path, out string reason)
     {
         Directory.CreateDirectory(path);

@@ -89,10 +89,10 @@ internal sealed class Victim(string storePath, KillBoard board, OffsetLedger led
         while (true)
         {
             MappedFileQueueInfo info = queue.GetInfo();
-            long before = _random.NextInt64(info.OldestOffset, info.TailOffset + 1);
+            long before = _random.NextInt64(info.LogStart, info.TailOffset + 1);
             long kept = queue.Trim(_random.Next(2) == 0 ? long.MaxValue : before);
-            if (kept < info.OldestOffset)
-                throw new LabViolation($"Trim returns {kept}, and all before {info.OldestOffset} was removed already");
+            if (kept < info.LogStart)
+                throw new LabViolation($"Trim returns {kept}, and all before {info.LogStart} was removed already");
             if (_random.Next(8) == 0)
                 queue.SetRetention(_plan.Retention!);
             Thread.Sleep(_random.Next(3));
@@ -176,8 +176,8 @@ internal sealed class Victim(string storePath, KillBoard board, OffsetLedger led
     }
 
     /// <summary>
-    /// A killed consumer's successor goes on where it had committed, or where it went on when it was dropped: at the start of a
-    /// segment, of which it may not have told.
+    /// A killed consumer's successor continues where it had committed, or where it continued when it was dropped: at the start of
+    /// a segment, of which it may not have told.
     /// </summary>
     public static void CheckCursor(long offset, KillBoard board, int line, StormPlan plan)
     {

@@ -1,7 +1,7 @@
 namespace MappedFileQueues.CrashLab.Sim;
 
 /// <summary>
-/// Makes the disks that a moment could leave behind: the one after a kill of all processes, and those after a power cut, where
+/// Makes the disks that a moment could leave behind: the one after a kill of all processes, and those after a power loss, where
 /// any subset of the dirty pages (and, within a page, of its sectors) has reached the medium, lengths are old or new, and
 /// changes of folders that were not flushed were done or not.
 /// </summary>

@@ -16,7 +16,7 @@ internal enum NameChangeKind
 }
 
 /// <summary>
-/// A change of a folder that no flush of that folder has made durable yet: after a cut it was done or it was not.
+/// A change of a folder that no flush of that folder has made durable yet: after a power loss it was done or it was not.
 /// </summary>
 /// <param name="Kind">What changes.</param>
 /// <param name="Folder">Whose flush makes it durable.</param>

@@ -4,7 +4,7 @@ namespace MappedFileQueues.CrashLab.Sim;
 
 /// <summary>
 /// A disk with one store on it, in memory: names, files, locks, and beside what the processes see what the medium holds. A
-/// power cut at any moment is then a choice of what of the difference has reached the medium (<see cref="CutImage"/>).
+/// power loss at any moment is then a choice of what of the difference has reached the medium (<see cref="CutImage"/>).
 /// </summary>
 internal sealed class SimDisk(bool tracksMedium) : IDisposable
 {

@@ -56,16 +56,16 @@ internal sealed unsafe class SimServices(SimDisk disk, string bootId, bool hasFe
 
     public override ReadableFile? TryOpenForReading(string path) => s_linux.TryOpenForReading(path);
 
-    public override bool RegisterForFence() => hasFence;
+    public override bool RegisterForBarrier() => hasFence;
 
-    public override bool FenceOtherProcesses()
+    public override bool BarrierOtherProcesses()
     {
         if (hasFence)
             Interlocked.MemoryBarrierProcessWide();
         return hasFence;
     }
 
-    public override bool FenceEverybody() => FenceOtherProcesses();
+    public override bool BarrierEverybody() => BarrierOtherProcesses();
 
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout)
     {

@@ -4,7 +4,7 @@ using System.Globalization;
 namespace MappedFileQueues.CrashLab.Soak;
 
 /// <summary>
-/// A process that reads at its own speed, opens its queue anew now and then, and goes on by one policy after the other where it
+/// A process that reads at its own speed, opens its queue anew now and then, and continues by one policy after the other where it
 /// was dropped. When the log has ended it reads up to the end, and says what it has read and skipped.
 /// </summary>
 internal sealed class SoakConsumer

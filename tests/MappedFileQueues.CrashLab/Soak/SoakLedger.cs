@@ -21,7 +21,7 @@ internal sealed class SoakLedger
 
     public int GapCount { get; private set; }
 
-    /// <summary>The offset behind the last message, or behind the last gap.</summary>
+    /// <summary>The offset after the last message, or after the last gap.</summary>
     public long Next => _next;
 
     /// <summary>The last number of a producer.</summary>

@@ -7,12 +7,12 @@ using MappedFileQueues.Platform.Choice;
 namespace MappedFileQueues.CrashLab.Work;
 
 /// <summary>
-/// Opens a store that a crash has left and judges it: what must be there is there, nothing else is, cursors stand where they
-/// may, appending and reading go on, a flush ends, and nothing is left behind.
+/// Opens a store that a crash has left and judges it: what must be there is there, nothing else is, cursors are where they
+/// may, appending and reading continue, a flush ends, and nothing is left behind.
 /// </summary>
 /// <param name="plan">Of the store.</param>
 /// <param name="model">What was known at the moment of the crash.</param>
-/// <param name="isCut">A power cut; otherwise all processes were killed.</param>
+/// <param name="isCut">A power loss; otherwise all processes were killed.</param>
 /// <param name="random">For what is done to the store afterwards.</param>
 internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, Random random)
 {
@@ -99,14 +99,15 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
             int durable = model.DurableCursors.GetValueOrDefault(name, -1);
             ReadOnlySpan<long> since = history.AsSpan(Math.Max(0, durable));
             long tail = TailOf(queue);
-            // The one that stands above the tail is clamped to it.
+            // The one that is above the tail is clamped to it.
             bool isAllowed = isCut
                 ? (offset == 0 && durable < 0) || since.Contains(offset)
                     || (offset == tail && since.ContainsAnyInRange(tail, long.MaxValue))
                 : offset == history[^1] || (model.IsCommitUnderWay && offset == (history.Length > 1 ? history[^2] : 0));
-            // A new consumer begins with the oldest message; one that was dropped went on there, and nobody has heard of it yet.
+            // A new consumer begins with the oldest message; one that was dropped continued there, and nobody has heard of it
+            // yet.
             isAllowed |= isCut && offset == Oldest && durable < 0;
-            isAllowed |= MayBeDropped(name) && model.Removal.LowWaters.Contains(offset);
+            isAllowed |= MayBeDropped(name) && model.Removal.LogStarts.Contains(offset);
             if (!isAllowed)
                 throw new LabViolation($"The cursor of {name} is {offset}, which it never committed; committed last: "
                     + string.Join(", ", history.TakeLast(3)));
@@ -139,7 +140,7 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
     /// <summary>What was removed for good does not come back, and nothing else goes.</summary>
     private long CheckOldest(MappedFileQueue queue)
     {
-        long oldest = queue.GetInfo().OldestOffset;
+        long oldest = queue.GetInfo().LogStart;
         if (oldest < model.Removal.Done || oldest > model.Removal.UnderWay)
             throw new LabViolation($"The log begins at {oldest}; removed was all before {model.Removal.Done}, or before "
                 + $"{model.Removal.UnderWay}");

@@ -11,7 +11,7 @@ internal static class LabMessage
 {
     public const int HeadLength = 16;
 
-    /// <summary>State 2 (published), 8 bytes of payload: behind it follows the next such header.</summary>
+    /// <summary>State 2 (published), 8 bytes of payload: after it follows the next such header.</summary>
     private const ulong LooksLikeHeader = 0x2000_0008;
 
     public static byte[] Make(int seed, int producer, long number, int length)

@@ -15,7 +15,7 @@ internal sealed class LabProcess(SimServices os, MappedFileQueue queue)
 
     public MappedFileConsumer? Consumer { get; set; }
 
-    /// <summary>Where its consumer stands among the model's entries.</summary>
+    /// <summary>Where its consumer is among the model's entries.</summary>
     public int ReadPosition { get; set; }
 
     /// <summary>What its consumer was told to have skipped, and nobody has looked at.</summary>

@@ -3,7 +3,7 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.CrashLab.Work;
 
 /// <summary>
-/// Several runs go on beside each other, each on one thread: the engine's steps and its background work are handed to the run
+/// Several runs continue beside each other, each on one thread: the engine's steps and its background work are handed to the run
 /// of the thread that comes to them.
 /// </summary>
 internal static class LabThread

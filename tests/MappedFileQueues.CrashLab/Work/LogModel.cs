@@ -59,11 +59,11 @@ internal sealed record ModelPicture(
 
 /// <summary>What was removed at the moment of a picture.</summary>
 /// <param name="Done">All before it, for good.</param>
-/// <param name="UnderWay">All before it, perhaps: what low water is.</param>
-/// <param name="LowWaters">Each low water that there was: a consumer that is dropped goes on there.</param>
+/// <param name="UnderWay">All before it, perhaps: what the log start is.</param>
+/// <param name="LogStarts">Each the log start that there was: a consumer that is dropped continues there.</param>
 /// <param name="MayBeDropped">Consumers that moved to what was removed.</param>
 internal sealed record RemovalPicture(
-    long Done, long UnderWay, IReadOnlySet<long> LowWaters, IReadOnlySet<string> MayBeDropped);
+    long Done, long UnderWay, IReadOnlySet<long> LogStarts, IReadOnlySet<string> MayBeDropped);
 
 /// <summary>
 /// What the log must hold. The workload runs on one thread, so the order in which it begins its appends is the log's.
@@ -73,7 +73,7 @@ internal sealed class LogModel(int seed)
     private readonly List<LogEntry> _entries = [];
     private readonly SortedDictionary<string, List<long>> _cursors = new(StringComparer.Ordinal);
     private readonly Dictionary<string, int> _durableCursors = new(StringComparer.Ordinal);
-    private readonly HashSet<long> _lowWaters = [0];
+    private readonly HashSet<long> _logStarts = [0];
     private readonly HashSet<string> _mayBeDropped = new(StringComparer.Ordinal);
     private int _units;
 
@@ -87,7 +87,7 @@ internal sealed class LogModel(int seed)
     public bool IsCommitUnderWay { get; set; }
 
     /// <summary>All before it was removed, by a removal that has ended.</summary>
-    public long LowWater { get; private set; }
+    public long LogStart { get; private set; }
 
     /// <summary>Where each consumer has committed last.</summary>
     public IEnumerable<(string Name, long Offset)> LastCommits => _cursors.Select(pair => (pair.Key, pair.Value[^1]));
@@ -95,10 +95,10 @@ internal sealed class LogModel(int seed)
     public int NewUnit() => ++_units;
 
     /// <summary>A removal has ended.</summary>
-    public void Remove(long lowWater)
+    public void Remove(long logStart)
     {
-        LowWater = lowWater;
-        _lowWaters.Add(lowWater);
+        LogStart = logStart;
+        _logStarts.Add(logStart);
     }
 
     /// <summary>Whether a consumer may be dropped, whatever the policy says: it has moved to what was removed.</summary>
@@ -143,8 +143,8 @@ internal sealed class LogModel(int seed)
         _cursors.Clear();
         _durableCursors.Clear();
         _mayBeDropped.Clear();
-        _lowWaters.Clear();
-        _lowWaters.Add(0);
+        _logStarts.Clear();
+        _logStarts.Add(0);
         Remove(oldest);
         AcknowledgedCount = kept.Count;
     }
@@ -165,8 +165,8 @@ internal sealed class LogModel(int seed)
         return new ModelPicture(
             seed, entries, _cursors.ToDictionary(pair => pair.Key, pair => pair.Value.ToArray()),
             new Dictionary<string, int>(_durableCursors), IsCommitUnderWay,
-            new RemovalPicture(LowWater, Math.Max(LowWater, words.LowWater),
-                new HashSet<long>(_lowWaters) { words.LowWater }, new HashSet<string>(_mayBeDropped)),
+            new RemovalPicture(LogStart, Math.Max(LogStart, words.LogStart),
+                new HashSet<long>(_logStarts) { words.LogStart }, new HashSet<string>(_mayBeDropped)),
             words.RecoveredIn, words.Epoch, where);
     }
 }

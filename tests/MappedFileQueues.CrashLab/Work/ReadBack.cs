@@ -9,7 +9,7 @@ internal readonly record struct ReadMessage(long Offset, byte[] Bytes);
 /// that nobody wrote.
 /// </summary>
 /// <param name="model">What was known at the moment of the crash.</param>
-/// <param name="isCut">A power cut; otherwise all processes were killed.</param>
+/// <param name="isCut">A power loss; otherwise all processes were killed.</param>
 /// <param name="isExclusive">An open claim is not in the log then.</param>
 /// <param name="isSameBoot">What is not there may be missing from the middle, if it was never flushed.</param>
 /// <param name="oldest">All before it was removed.</param>
@@ -62,7 +62,7 @@ internal sealed class ReadBack(ModelPicture model, bool isCut, bool isExclusive,
             throw new LabViolation($"An acknowledged message is gone: {Describe(lost)}");
         if (first.State == EntryState.Published && !isCut)
             throw new LabViolation($"A published message did not survive the kill: {Describe(first)}");
-        // A living claim ends the log after a cut; after a kill its owner is dead.
+        // A living claim ends the log after a power loss; after a kill its owner is dead.
         return isCut && !isSameBoot
             && (first.State == EntryState.Published || (first.State == EntryState.Claimed && !isExclusive));
     }

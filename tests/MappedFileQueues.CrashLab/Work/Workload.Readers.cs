@@ -9,7 +9,7 @@ internal sealed partial class Workload
             return;
         process.Consumer ??= OpenConsumer(process, index);
         // It would wait for the removal under way, which this very thread makes.
-        if (_isNested && process.Consumer.Offset < ControlWords.Of(_disk).LowWater)
+        if (_isNested && process.Consumer.Offset < ControlWords.Of(_disk).LogStart)
             return;
         for (int i = _random.Next(1, 6); i > 0; i--)
         {
@@ -57,7 +57,7 @@ internal sealed partial class Workload
             return;
         }
 
-        // What Commit will store: the place behind the message in hand.
+        // What Commit will store: the place after the message in hand.
         long next = consumer.MessageOffset + ((_model.Entries[process.ReadPosition - 1].Length + 15) & ~7);
         _model.Commit(consumer.Name, next);
         bool isDurable = _random.Next(6) == 0;
@@ -71,7 +71,7 @@ internal sealed partial class Workload
             _model.CommitDurably(consumer.Name);
         if (consumer.CommittedOffset != next)
             throw new LabViolation($"Commit stored {consumer.CommittedOffset} instead of {next}");
-        if (next >= ControlWords.Of(_disk).LowWater)
+        if (next >= ControlWords.Of(_disk).LogStart)
             _model.LetDrop(consumer.Name, mayBeDropped: false);
     }
 
@@ -90,7 +90,7 @@ internal sealed partial class Workload
         return consumer;
     }
 
-    /// <summary>Of the first entry at or behind an offset.</summary>
+    /// <summary>Of the first entry at or after an offset.</summary>
     private int PositionAt(long offset)
     {
         int position = 0;
@@ -103,7 +103,7 @@ internal sealed partial class Workload
         return position;
     }
 
-    /// <summary>What a consumer must find next; blocked when a living claim stands before it.</summary>
+    /// <summary>What a consumer must find next; blocked when a living claim is before it.</summary>
     private LogEntry? NextToRead(LabProcess process, out bool isBlocked)
     {
         isBlocked = false;

@@ -5,7 +5,7 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.CrashLab.Work;
 
 /// <summary>
-/// The part that removes the oldest segments. While a removal is under way, or room is prepared, the other processes go on:
+/// The part that removes the oldest segments. While a removal is under way, or room is prepared, the other processes continue:
 /// between any two of its calls and steps one of them may append, read, or move back.
 /// </summary>
 internal sealed partial class Workload
@@ -129,8 +129,8 @@ internal sealed partial class Workload
         long kept = 0;
         LetOthersIn(() => kept = process.Queue.Trim(before));
         CheckRemoval();
-        if (kept != _model.LowWater)
-            throw new LabViolation($"Trim returned {kept}, and low water is {_model.LowWater}");
+        if (kept != _model.LogStart)
+            throw new LabViolation($"Trim returned {kept}, and the log start is {_model.LogStart}");
     }
 
     private void LetOthersIn(Action work)
@@ -150,7 +150,7 @@ internal sealed partial class Workload
         if (!_letsOthersIn || _isNested)
             return;
         // A removal looks at the cursors twice. Those that move in between, and up to its end, are what that is for.
-        bool isBetweenLooks = where == nameof(ProtocolStep.LowWaterRaised);
+        bool isBetweenLooks = where == nameof(ProtocolStep.LogStartRaised);
         bool isAtCursors = isBetweenLooks || where == nameof(ProtocolStep.RemovalPlanned)
             || where.Contains(" offset/", StringComparison.Ordinal);
         if (!isBetweenLooks && _random.Next(isAtCursors ? NestedAtCursorsEvery : NestedEvery) != 0)
@@ -216,9 +216,9 @@ internal sealed partial class Workload
     {
         if (process.Consumer is not { } consumer || process.IsClaiming)
             return;
-        long lowWater = ControlWords.Of(_disk).LowWater;
+        long logStart = ControlWords.Of(_disk).LogStart;
         List<LogEntry> candidates = [.. _model.Entries.Where(entry => entry.State == EntryState.Published
-            && entry.Offset >= lowWater && entry.Offset < consumer.Offset)];
+            && entry.Offset >= logStart && entry.Offset < consumer.Offset)];
         if (candidates.Count == 0)
             return;
         long offset = candidates[_random.Next(candidates.Count)].Offset;
@@ -231,9 +231,9 @@ internal sealed partial class Workload
             consumer.AdjustOffset(offset);
             _model.LetDrop(consumer.Name, mayBeDropped: false);
         }
-        catch (OffsetOutOfRangeException) when (offset < ControlWords.Of(_disk).LowWater)
+        catch (OffsetOutOfRangeException) when (offset < ControlWords.Of(_disk).LogStart)
         {
-            // It was refused before it was stored, or behind that.
+            // It was refused before it was stored, or after that.
             if (consumer.CommittedOffset != offset)
             {
                 _model.TakeBackCommit(consumer.Name);
@@ -249,25 +249,25 @@ internal sealed partial class Workload
     private void Share()
     {
         ControlWords words = ControlWords.Of(_disk);
-        if (words.LowWater + _plan.SegmentLength <= words.Confirmed
-            && _disk.Find(StoreNames.Segment(words.LowWater)) is { Shared: null } file)
+        if (words.LogStart + _plan.SegmentLength <= words.Confirmed
+            && _disk.Find(StoreNames.Segment(words.LogStart)) is { Shared: null } file)
             file.Shared = file.Content[.._plan.SegmentLength].ToArray();
     }
 
     /// <summary>
-    /// Its consumer goes on where it was told. It skipped what was removed, from the place where it stood to the oldest message
+    /// Its consumer continues where it was told. It skipped what was removed, from the place where it stood to the oldest message
     /// that is left, and that only if it may be dropped.
     /// </summary>
     private void GoBehind(LabProcess process, MessagesSkippedEventArgs skipped, long before, LogEntry? expected)
     {
         string name = process.Consumer!.Name;
-        long lowWater = ControlWords.Of(_disk).LowWater;
+        long logStart = ControlWords.Of(_disk).LogStart;
         if (!_plan.Drops && !_model.MayBeDropped(name))
             throw new LabViolation($"{name} skips {skipped.Offset} to {skipped.NextOffset}, and nobody may be dropped");
-        if (skipped.ConsumerName != name || skipped.NextOffset != lowWater || skipped.Offset < before
+        if (skipped.ConsumerName != name || skipped.NextOffset != logStart || skipped.Offset < before
             || (expected is { Offset: >= 0 } && skipped.Offset > expected.Offset))
             throw new LabViolation(
-                $"{name} stood at {before}, before {expected?.Offset}, the log begins at {lowWater}, and it says that it "
+                $"{name} stood at {before}, before {expected?.Offset}, the log begins at {logStart}, and it says that it "
                 + $"skips {skipped.Offset} to {skipped.NextOffset}");
         _model.Commit(name, skipped.NextOffset);
         _model.LetDrop(name, mayBeDropped: false);
@@ -275,48 +275,48 @@ internal sealed partial class Workload
     }
 
     /// <summary>
-    /// A removal goes no further than low water was raised before its second look: a consumer that moved there in between heard
-    /// nothing of it.
+    /// A removal goes no further than the log start was raised before its second look: a consumer that moved there in between
+    /// heard nothing of it.
     /// </summary>
     private void CheckWarned(string where)
     {
-        if (where == nameof(ProtocolStep.LowWaterRaised))
-            _warnedTo = ControlWords.Of(_disk).LowWater;
-        else if (where == nameof(ProtocolStep.LowWaterRecorded) && ControlWords.Of(_disk).LowWater is var lowWater
-            && lowWater > _warnedTo)
-            _failure ??= new LabViolation($"All before {lowWater} is removed, and consumers could know of {_warnedTo}");
+        if (where == nameof(ProtocolStep.LogStartRaised))
+            _warnedTo = ControlWords.Of(_disk).LogStart;
+        else if (where == nameof(ProtocolStep.LogStartRecorded) && ControlWords.Of(_disk).LogStart is var logStart
+            && logStart > _warnedTo)
+            _failure ??= new LabViolation($"All before {logStart} is removed, and consumers could know of {_warnedTo}");
     }
 
-    /// <summary>A producer that a removal has overtaken goes on where the log is.</summary>
+    /// <summary>A producer that a removal has overtaken continues where the log is.</summary>
     private void CheckPlace(LogEntry entry)
     {
-        if (ControlWords.Of(_disk).LowWater is var lowWater && entry.Offset < lowWater)
+        if (ControlWords.Of(_disk).LogStart is var logStart && entry.Offset < logStart)
             throw new LabViolation($"Number {entry.Number} of producer {entry.Producer} was appended at {entry.Offset}, and all "
-                + $"before {lowWater} is removed");
+                + $"before {logStart} is removed");
     }
 
     /// <summary>After each work that may have removed something: only what may go went.</summary>
     private void CheckRemoval()
     {
-        long lowWater = ControlWords.Of(_disk).LowWater;
-        if (lowWater == _model.LowWater)
+        long logStart = ControlWords.Of(_disk).LogStart;
+        if (logStart == _model.LogStart)
             return;
-        if (lowWater < _model.LowWater)
-            throw new LabViolation($"Low water goes back from {_model.LowWater} to {lowWater}");
+        if (logStart < _model.LogStart)
+            throw new LabViolation($"The log start goes back from {_model.LogStart} to {logStart}");
         long tail = _model.Entries.Where(entry => entry.Offset >= 0)
             .Select(entry => entry.Offset + ((entry.Length + 15) & ~7)).DefaultIfEmpty().Max();
         foreach ((string name, long offset) in _model.LastCommits)
         {
             bool mayGo = _model.MayBeDropped(name) || _plan.Retention is { KeepUnconsumed: false }
                 || (_plan.Retention?.UnconsumedBytesMax is { } most && tail - offset > most);
-            if (offset >= _model.LowWater && offset < lowWater && !mayGo)
+            if (offset >= _model.LogStart && offset < logStart && !mayGo)
                 throw new LabViolation(
-                    $"{name} has committed {offset}, the tail is {tail}, and all before {lowWater} is removed");
+                    $"{name} has committed {offset}, the tail is {tail}, and all before {logStart} is removed");
         }
 
-        // The tail may stand at the start of a segment, behind the padding of the one before.
-        if (lowWater - tail >= _plan.SegmentLength)
-            throw new LabViolation($"All before {lowWater} is removed, and the tail is {tail}");
-        _model.Remove(lowWater);
+        // The tail may be at the start of a segment, after the padding of the one before.
+        if (logStart - tail >= _plan.SegmentLength)
+            throw new LabViolation($"All before {logStart} is removed, and the tail is {tail}");
+        _model.Remove(logStart);
     }
 }

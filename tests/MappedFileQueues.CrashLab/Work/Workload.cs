@@ -253,7 +253,8 @@ internal sealed partial class Workload
         throw new LabViolation("A batch was appended whose memory throws");
     }
 
-    /// <summary>Fills in place; the claim may stay open while the other processes go on, or its owner may die over it.</summary>
+    /// <summary>Fills in place; the claim may stay open while the other processes continue, or its owner may die over
+    /// it.</summary>
     private void Claim(LabProcess process, MappedFileProducer producer, int index)
     {
         LogEntry entry = Begin(index, _plan.NextLength(_random), _model.NewUnit());

@@ -17,7 +17,7 @@ internal static class DisposeRaces
 
     /// <summary>
     /// A claim is published between Dispose's look at the clock and its hand on the claim; another producer's claim of the same
-    /// length stands where the lane has moved to.
+    /// length is where the lane has moved to.
     /// </summary>
     public static void ClaimPublishedAsItTimesOut(string path)
     {

@@ -5,7 +5,7 @@ namespace MappedFileQueues.TestPeer.Verbs;
 /// <summary>
 /// What a damage may and may not do. Each check returns the complaint, or null.
 /// <list type="bullet">
-/// <item>Every message that lies wholly before the damage is read exactly, then comes the end or an exception of the
+/// <item>Every message that is wholly before the damage is read exactly, then comes the end or an exception of the
 /// library.</item>
 /// <item>Damage in free space, in `control`, in the checkpoint or in a lock file loses no message.</item>
 /// <item>Whoever verifies reads only what was written at that offset.</item>
@@ -40,7 +40,7 @@ internal sealed class HostileCheck(HostileStore store)
     /// <summary>A reader that leaves no trace, from the oldest message on.</summary>
     public string? Reader(HostileDamage damage, HostileReading reading) => Judge(damage, reading, 0, isAttached: false);
 
-    /// <summary>A new consumer begins at the oldest message; so does a reader behind it, after the store was recovered.</summary>
+    /// <summary>A new consumer begins at the oldest message; so does a reader after it, after the store was recovered.</summary>
     public string? NewConsumer(HostileDamage damage, HostileReading reading) => Judge(damage, reading, 0, isAttached: true);
 
     /// <summary>
@@ -115,7 +115,7 @@ internal sealed class HostileCheck(HostileStore store)
     }
 
     /// <summary>
-    /// After a power cut half a batch is none, so a batch lies before the damage as a whole or not at all.
+    /// After a power loss half a batch is none, so a batch is before the damage as a whole or not at all.
     /// </summary>
     private bool IsCertain(HostileMessage message, long firstBad) =>
         (store.IsCut ? message.UnitEnd : message.End) <= firstBad;
@@ -138,7 +138,7 @@ internal sealed class HostileCheck(HostileStore store)
     }
 
     /// <summary>
-    /// A power cut leaves no witness for which of the segments before a gap retention had removed: only the run up to the
+    /// A power loss leaves no witness for which of the segments before a gap retention had removed: only the run up to the
     /// checkpoint counts.
     /// </summary>
     private bool IsSecondBlow(HostileDamage damage) =>

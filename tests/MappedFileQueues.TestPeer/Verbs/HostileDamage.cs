@@ -16,7 +16,7 @@ internal enum HostileKind
     /// <summary>The file ends here.</summary>
     Truncate,
 
-    /// <summary>The file goes on with bytes that are not zero, as many as the value says.</summary>
+    /// <summary>The file continues with bytes that are not zero, as many as the value says.</summary>
     Lengthen,
 
     /// <summary>The file is gone.</summary>
@@ -98,7 +98,7 @@ internal sealed record HostileDamage(string File, HostileKind Kind, int Position
         return true;
     }
 
-    /// <summary>The file behind this one in its folder; of the last one, the one before it.</summary>
+    /// <summary>The file after this one in its folder; of the last one, the one before it.</summary>
     private static string Neighbour(string path)
     {
         string[] all = [.. System.IO.Directory.EnumerateFiles(Path.GetDirectoryName(path)!).Order(StringComparer.Ordinal)];

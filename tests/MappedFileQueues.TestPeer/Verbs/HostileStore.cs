@@ -64,7 +64,7 @@ internal sealed class HostileStore
     /// <summary>Every file's content, by its name relative to the store.</summary>
     public SortedDictionary<string, byte[]> Files { get; } = new(StringComparer.Ordinal);
 
-    /// <summary>Where the consumer goes on.</summary>
+    /// <summary>Where the consumer continues.</summary>
     public long CommittedOffset { get; private set; }
 
     /// <summary>Everything before it was flushed.</summary>
@@ -184,7 +184,7 @@ internal sealed class HostileStore
         _messages.AddRange(parts.Select(part => new HostileMessage(part.Offset, start, end, part.Bytes)));
     }
 
-    /// <summary>All but the segment behind the tail's: tiny segments are made many at once, and they are all alike.</summary>
+    /// <summary>All but the segment after the tail's: tiny segments are made many at once, and they are all alike.</summary>
     private void RemoveSpareSegments()
     {
         foreach (string path in Directory.EnumerateFiles(System.IO.Path.Combine(Path, StoreNames.CommitLog)).ToList())

@@ -6,7 +6,7 @@ using MappedFileQueues.Packs;
 namespace MappedFileQueues.TestPeer.Verbs;
 
 /// <summary>
-/// `make FOLDER [MODE]`: makes, or goes on with, a store, a pack and a log with all the kinds of files that they have, in the
+/// `make FOLDER [MODE]`: makes, or continues with, a store, a pack and a log with all the kinds of files that they have, in the
 /// subfolders `queue`, `pack` and `log`, with this octal mode of what is made.
 /// </summary>
 internal static class MakeVerb

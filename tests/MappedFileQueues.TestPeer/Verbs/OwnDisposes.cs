@@ -2,7 +2,7 @@ using System.Buffers;
 
 namespace MappedFileQueues.TestPeer.Verbs;
 
-/// <summary>User code that runs under a claim, disposes its own queue, and goes on writing.</summary>
+/// <summary>User code that runs under a claim, disposes its own queue, and continues writing.</summary>
 internal static class OwnDisposes
 {
     private const int Length = 20_000;

@@ -8,7 +8,7 @@ using RabbitMQ.Client;
 
 namespace MappedFileQueues.Tests.Bridge;
 
-/// <summary>Power cuts at the source and at the target, retention at the broker, and refusals.</summary>
+/// <summary>Power losses at the source and at the target, retention at the broker, and refusals.</summary>
 [Collection(BrokerCollection.Name)]
 [Trait("Category", "Slow")]
 public sealed class BridgeChangeTests(BrokerFixture broker) : IDisposable
@@ -37,7 +37,7 @@ public sealed class BridgeChangeTests(BrokerFixture broker) : IDisposable
 
     /// <summary>
     /// What left was not on disk, and the cut took some of it: the stream knows messages that the store does not have any more.
-    /// Both sides say so, and go on when they are told.
+    /// Both sides say so, and continue when they are told.
     /// </summary>
     [Fact]
     public async Task Forward_CutTookWhatTheStreamHolds_StopsAndGoesOnOnlyWhenTold()

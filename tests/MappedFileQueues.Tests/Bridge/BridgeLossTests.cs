@@ -16,7 +16,7 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
 
     /// <summary>
     /// A forwarder that had begun with the store took it for new as long as it ran. When the broker lost the stream, it made
-    /// another one and went on, and nobody heard that everything before was gone.
+    /// another one and continued, and nobody heard that everything before was gone.
     /// </summary>
     [Fact]
     public async Task Run_StreamIsDeletedUnderANewStoresForwarder_StopsAndSaysSo()
@@ -36,7 +36,8 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
     }
 
     /// <summary>
-    /// A fetcher that was told to go on left out what the new stream holds before the place up to which the old one was fetched.
+    /// A fetcher that was told to continue left out what the new stream holds before the place up to which the old one was
+    /// fetched.
     /// </summary>
     [Theory]
     [InlineData(2)]
@@ -159,8 +160,8 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
     }
 
     /// <summary>
-    /// Retention went on past the forwarder's cursor while it was down. It failed at each start, with a word about the consumer,
-    /// whatever it was told, and also if the stream had everything already.
+    /// Retention continued past the forwarder's cursor while it was down. It failed at each start, with a word about the
+    /// consumer, whatever it was told, and also if the stream had everything already.
     /// </summary>
     [Theory]
     [InlineData(false)]
@@ -177,13 +178,13 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
         {
             queue.ResetConsumer("bridge", QueueStart.Earliest);
             queue.SetRetention(new RetentionOptions { MaxBytes = 65536, KeepUnconsumed = false });
-            Eventually.True(() => queue.GetInfo().OldestOffset > 65536, "segments are removed", s_deadline);
+            Eventually.True(() => queue.GetInfo().LogStart > 65536, "segments are removed", s_deadline);
         }
 
         StreamForwarderOptions options = _scene.Forward();
         if (!isForwarded)
         {
-            // Twice: the first time must leave nothing that makes the second one go on.
+            // Twice: the first time must leave nothing that makes the second one continue.
             for (int start = 0; start < 2; start++)
             {
                 BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => BridgeScene.OnceAsync(options));

@@ -79,7 +79,7 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
 
     /// <summary>
     /// An error that no queue has, such as a file that may not be written, took the application with it. The bridge logs it, the
-    /// health check tells it, and the application goes on.
+    /// health check tells it, and the application continues.
     /// </summary>
     [Fact]
     public async Task Host_BridgeFailsForGood_TheApplicationGoesOnAndTheHealthCheckSaysSo()

@@ -74,7 +74,7 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
         Assert.Equal(["one", "three"], _scene.Received());
     }
 
-    /// <summary>A power cut took away at the source what the stream holds already.</summary>
+    /// <summary>A power loss took away at the source what the stream holds already.</summary>
     [Fact]
     public async Task Fetch_SourceWasCutBack_StopsAndGoesOnOnlyWhenTold()
     {
@@ -88,7 +88,7 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
         Assert.Equal(["one", "other"], _scene.Received());
     }
 
-    /// <summary>A power cut that took nothing away raises the epoch too, and leaves nothing ambiguous.</summary>
+    /// <summary>A power loss that took nothing away raises the epoch too, and leaves nothing ambiguous.</summary>
     [Fact]
     public async Task Fetch_NewEpochGoesOnWhereTheOldOneEnded_GoesOn()
     {

@@ -52,7 +52,7 @@ public sealed partial class EnvelopeTests
             {
                 byte[] wrong = [.. right];
                 wrong[place] ^= 0x55;
-                // The flags and the kind stand before what the checksum covers.
+                // The flags and the kind are before what the checksum covers.
                 if (place is not (5 or 7))
                     Assert.Throws<EnvelopeFormatException>(() => StreamEnvelope.Parse(wrong));
                 Assert.Throws<EnvelopeFormatException>(() => StreamEnvelope.Parse(right.AsMemory(0, place)));

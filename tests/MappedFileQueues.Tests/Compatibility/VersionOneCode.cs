@@ -6,8 +6,8 @@ using MappedFileQueues;
 namespace MappedFileQueues.Tests.Compatibility;
 
 /// <summary>
-/// Programs of 1.x that must go on compiling and working. Nothing in this file may be changed to please a later version, except
-/// `struct` to `unmanaged` in generic code, and the offset that a producer may be adjusted to: only that where it is.
+/// Programs of 1.x that must continue compiling and working. Nothing in this file may be changed to please a later version,
+/// except `struct` to `unmanaged` in generic code, and the offset that a producer may be adjusted to: only that where it is.
 /// </summary>
 public sealed class VersionOneCode
 {

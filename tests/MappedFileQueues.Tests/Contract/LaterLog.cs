@@ -17,7 +17,7 @@ internal static class LaterLog
         Guid boot = CurrentPlatform.Services.Boot.Stored;
         directory.Rename(StoreNames.Segment(0), StoreNames.Segment(start));
         new CheckpointFile(directory, meta.StoreId).WriteBoth(start, epoch: 0, boot);
-        CheckpointFile.RecordLowWater(directory, meta, start, epoch: 0, boot);
+        CheckpointFile.RecordLogStart(directory, meta, start, epoch: 0, boot);
         directory.Delete(StoreNames.Control);
     }
 }

@@ -13,7 +13,7 @@ public abstract partial class QueueContract
         long kept = pair.Left.Trim(long.MaxValue);
 
         Assert.Equal(StartOf(pair, slow.CommittedOffset), kept);
-        Assert.Equal(kept, pair.Right.GetInfo().OldestOffset);
+        Assert.Equal(kept, pair.Right.GetInfo().LogStart);
         Assert.Equal(Numbers(Many / 2, Many / 2), slow.Take(Many / 2));
         Assert.Equal(offsets.Count(offset => offset >= kept), pair.Right.ReadAll().Count);
         Assert.Equal(Many - 1, pair.Right.ReadAll()[^1]);
@@ -28,12 +28,12 @@ public abstract partial class QueueContract
         List<long> offsets = ProduceMany(pair.Producer, 4 * Many);
 
         long oldest = Math.Max(0, StartOf(pair, offsets[^1]) - (2 * pair.Left.GetInfo().SegmentSize));
-        Eventually.Equal(oldest, () => pair.Right.GetInfo().OldestOffset);
+        Eventually.Equal(oldest, () => pair.Right.GetInfo().LogStart);
         List<long> read = pair.Right.ReadAll();
         Assert.Equal(Numbers((4 * Many) - read.Count, read.Count), read);
         Assert.Equal(offsets.Count(offset => offset >= oldest), read.Count);
         pair.Reopen();
-        Assert.Equal(oldest, pair.Right.GetInfo().OldestOffset);
+        Assert.Equal(oldest, pair.Right.GetInfo().LogStart);
         Assert.Equal(read, pair.Right.ReadAll());
     }
 

@@ -20,7 +20,7 @@ public abstract partial class QueueContract
 
         MappedFileQueueInfo info = StoreInspector.Inspect(target);
         MappedFileQueueInfo source = pair.Left.GetInfo();
-        Assert.Equal((0L, end, end, end), (info.OldestOffset, info.PublishedOffset, info.TailOffset, info.ConfirmedOffset));
+        Assert.Equal((0L, end, end, end), (info.LogStart, info.PublishedOffset, info.TailOffset, info.ConfirmedOffset));
         Assert.NotEqual(source.StoreId, info.StoreId);
         Assert.Equal((source.SegmentSize, source.StructSize), (info.SegmentSize, info.StructSize));
         Assert.Equal(offsets[Many / 2], Assert.Single(info.Consumers).Offset);
@@ -103,7 +103,7 @@ public abstract partial class QueueContract
         using QueueUnderTest empty = OpenAt(pair, TargetOf(pair));
         Assert.Equal(start, empty.Producer.Produce(1));
         using QueueUnderTest copy = OpenAt(pair, TargetOf(pair, "second"));
-        Assert.Equal(start, copy.GetInfo().OldestOffset);
+        Assert.Equal(start, copy.GetInfo().LogStart);
         Assert.Equal(Numbers(0, Many), copy.ReadAll());
     }
 

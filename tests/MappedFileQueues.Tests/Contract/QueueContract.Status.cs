@@ -13,7 +13,7 @@ public abstract partial class QueueContract
         MappedFileQueueInfo info = pair.Right.GetInfo();
 
         Assert.Equal(pair.Path, info.StorePath);
-        Assert.Equal(0, info.OldestOffset);
+        Assert.Equal(0, info.LogStart);
         Assert.Equal(pair.Producer.Offset, info.TailOffset);
         Assert.Equal(pair.Producer.Offset, info.PublishedOffset);
         Assert.Equal(_kind == QueueKind.Struct ? 24 : 0, info.StructSize);

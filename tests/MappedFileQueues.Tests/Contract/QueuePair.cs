@@ -47,7 +47,7 @@ internal sealed class QueuePair : IDisposable
     public bool HasWaiter => IsSet(ControlLayout.WaiterFlagAt);
 
     /// <summary>Whether some producer has said that it waits for consumers.</summary>
-    public bool HasRoomWaiter => IsSet(ControlLayout.RoomWaiterFlagAt);
+    public bool HasRoomWaiter => IsSet(ControlLayout.CapacityWaiterFlagAt);
 
     /// <summary>Closes everything and opens it again, possibly with other options.</summary>
     public void Reopen(Action<MappedFileQueueOptions>? configure = null)

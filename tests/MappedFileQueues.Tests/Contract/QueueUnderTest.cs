@@ -97,7 +97,7 @@ internal abstract class ConsumerUnderTest : IDisposable
 
     public abstract bool TryConsume(out long number, TimeSpan timeout);
 
-    /// <summary>The message where it lies (structs), or its span (messages).</summary>
+    /// <summary>The message where it is (structs), or its span (messages).</summary>
     public abstract long Peek();
 
     public abstract List<long> ConsumeBatch(int countMax);

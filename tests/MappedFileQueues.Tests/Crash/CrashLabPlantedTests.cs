@@ -26,7 +26,7 @@ public sealed class CrashLabPlantedTests(ITestOutputHelper output)
     [InlineData("cut", "NoFlush")]
     [InlineData("cut", "RestNotZeroed")]
     [InlineData("cut", "DirectoryNotFlushed")]
-    [InlineData("retain", "LowWaterNotRecorded")]
+    [InlineData("retain", "LogStartNotRecorded")]
     [InlineData("retain", "MappedSegmentRecycled")]
     [InlineData("fault", "PoisonNotShared")]
     [InlineData("kill", "SilentRepair")]

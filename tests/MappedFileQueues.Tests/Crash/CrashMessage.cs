@@ -12,7 +12,7 @@ internal static class CrashMessage
 {
     private const int TextAt = 8;
 
-    /// <summary>State 2 (published), 8 bytes of payload: behind it follows the next such header.</summary>
+    /// <summary>State 2 (published), 8 bytes of payload: after it follows the next such header.</summary>
     private const ulong LooksLikeHeader = 0x2000_0008;
 
     /// <summary>A message of this size, or of as many bytes as the text needs.</summary>
@@ -34,7 +34,7 @@ internal static class CrashMessage
     }
 
     /// <summary>
-    /// The text; a message that was not made by <see cref="Make"/> as it stands is an <see cref="InvalidDataException"/>.
+    /// The text; a message that was not made by <see cref="Make"/> as it is is an <see cref="InvalidDataException"/>.
     /// </summary>
     public static string Read(ReadOnlySpan<byte> bytes)
     {

@@ -52,7 +52,7 @@ internal sealed class PeerAgent : IDisposable
             new Dictionary<string, string> { ["DOTNET_TieredPGO"] = "0" }));
     }
 
-    /// <summary>Starts one by another program, which gets its command line behind its own arguments.</summary>
+    /// <summary>Starts one by another program, which gets its command line after its own arguments.</summary>
     public static PeerAgent StartUnder(params string[] program) => new(ChildProcess.Start(
         new ProcessStartInfo(program[0], [.. program[1..], "dotnet", "exec", Repository.TestPeerPath, "agent"]),
         new Dictionary<string, string> { ["DOTNET_TieredPGO"] = "0" }));
@@ -106,7 +106,7 @@ internal sealed class PeerAgent : IDisposable
 
     public void Continue() => _child.Continue();
 
-    /// <summary>Waits until the child stands at the step that was set.</summary>
+    /// <summary>Waits until the child is at the step that was set.</summary>
     public void WaitUntilStopped()
     {
         string tasks = string.Create(CultureInfo.InvariantCulture, $"/proc/{_child.Id}/task");

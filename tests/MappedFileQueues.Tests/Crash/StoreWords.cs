@@ -54,12 +54,12 @@ internal sealed unsafe class StoreWords : IDisposable
 
     public bool HasSegment(long offset) => _directory.Identify(SegmentName(offset)) is not null;
 
-    /// <summary>What retention does: low water first, then the files.</summary>
-    public void RemoveBelow(long lowWater)
+    /// <summary>What retention does: the log start first, then the files.</summary>
+    public void RemoveBelow(long logStart)
     {
-        SharedWord.RaiseTo(Control.LowWater, lowWater);
+        SharedWord.RaiseTo(Control.LogStart, logStart);
         Control.SealColdBlock(Meta.StoreId);
-        for (long start = 0; start < lowWater; start += Meta.SegmentLength)
+        for (long start = 0; start < logStart; start += Meta.SegmentLength)
             _directory.Delete(SegmentName(start));
     }
 

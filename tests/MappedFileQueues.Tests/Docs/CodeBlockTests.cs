@@ -52,7 +52,7 @@ public sealed partial class CodeBlockTests
         [.. Directory.EnumerateFiles(Repository.PathOf("samples"), "*.cs").Select(Repository.RelativePath)];
 
     /// <summary>
-    /// Blocks were parts of samples once, and a newcomer who pasted one got errors: names that stood in lines which the page did
+    /// Blocks were parts of samples once, and a newcomer who pasted one got errors: names that was in lines which the page did
     /// not show.
     /// </summary>
     [Theory]

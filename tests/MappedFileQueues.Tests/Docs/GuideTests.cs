@@ -43,7 +43,7 @@ public sealed partial class GuideTests
         where !s_testedBlocks.Contains(block.Groups[1].Value)
         select $"{page}: {block.Value}");
 
-    /// <summary>A figure in the guide stands in the page of figures, with its conditions.</summary>
+    /// <summary>A figure in the guide is in the page of figures, with its conditions.</summary>
     [Fact]
     public void Guide_Figures_StandWhereTheirConditionsAre()
     {

@@ -102,7 +102,7 @@ public sealed partial class PageNamesTests
         where !Heading().Matches(text).Any(heading => AnchorOf(heading.Groups[1].Value) == link.Groups[2].Value)
         select $"{page.Page}: no heading for {link.Value}";
 
-    /// <summary>What stands in code font within the text; blocks are programs and pictures, and other tests' business.</summary>
+    /// <summary>What is in code font within the text; blocks are programs and pictures, and other tests' business.</summary>
     private static IEnumerable<string> CodeOf(string text) =>
         CodeFont().Matches(Block().Replace(text, "")).Select(match => match.Groups[1].Value);
 

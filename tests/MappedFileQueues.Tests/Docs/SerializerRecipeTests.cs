@@ -39,7 +39,7 @@ public sealed class ReadingSerializer : IBufferedMessageSerializer<Reading>, IMe
 [MessagePackObject]
 public sealed record Reading([property: Key(0)] double Value, [property: Key(1)] string Name);
 
-/// <summary>The code of docs/SERIALIZERS.md compiles, runs, and stands in the page as it is here.</summary>
+/// <summary>The code of docs/SERIALIZERS.md compiles, runs, and is in the page as it is here.</summary>
 public sealed class SerializerRecipeTests
 {
     private const string ThisFile = "tests/MappedFileQueues.Tests/Docs/SerializerRecipeTests.cs";

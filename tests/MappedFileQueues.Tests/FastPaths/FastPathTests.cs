@@ -30,7 +30,7 @@ public sealed class FastPathTests
         },
         {
             "Loops:Consume_Commit", [], 96, 34, 0,
-            "Two calls: each is marked for Dispose. A cursor with its check bits, low water, and whether producers wait."
+            "Two calls: each is marked for Dispose. A cursor with its check bits, the log start, and whether producers wait."
         },
         {
             "Loops:ProduceBytes_Exclusive", ["MappedFileProducer:ProduceAtOnce("], 154, 28, 0,

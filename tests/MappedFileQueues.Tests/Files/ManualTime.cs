@@ -1,6 +1,6 @@
 namespace MappedFileQueues.Tests.Files;
 
-/// <summary>A clock that stands until it is told to go on; its timers fire on the thread that tells it.</summary>
+/// <summary>A clock that is until it is told to continue; its timers fire on the thread that tells it.</summary>
 internal sealed class ManualTime(DateTimeOffset? start = null, TimeZoneInfo? zone = null) : TimeProvider
 {
     private readonly List<ManualTimer> _timers = [];

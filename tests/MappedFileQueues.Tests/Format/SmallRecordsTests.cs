@@ -100,28 +100,29 @@ public sealed class SmallRecordsTests
     }
 
     /// <summary>
-    /// Words that others write while one reads have 128 bytes each, and none lies in the cold block's first 128.
+    /// Words that others write while one reads have 128 bytes each, and none is in the cold block's first 128.
     /// </summary>
     [Fact]
     public void ControlLayout_HotWords_AreApart()
     {
         int[] words =
         [
-            ControlLayout.TailHintAt, ControlLayout.ConfirmedAt, ControlLayout.AllocatedAt, ControlLayout.WakeSequenceAt,
-            ControlLayout.WaiterFlagAt, ControlLayout.LowWaterAt, ControlLayout.DirectoryFlushedAt,
-            ControlLayout.ExclusiveAtWorkAt, ControlLayout.FlushTargetAt, ControlLayout.FenceNeededAt,
+            ControlLayout.TailHintAt, ControlLayout.DurableAt, ControlLayout.AllocatedAt, ControlLayout.WakeSequenceAt,
+            ControlLayout.WaiterFlagAt, ControlLayout.LogStartAt, ControlLayout.DirectoryFlushedAt,
+            ControlLayout.ExclusiveAtWorkAt, ControlLayout.FlushTargetAt, ControlLayout.BarrierNeededAt,
             ControlLayout.FlushWakeSequenceAt, ControlLayout.FlushWaiterFlagAt, ControlLayout.RepairCountAt,
             ControlLayout.HasPollersAt,
         ];
         Assert.Equal(Enumerable.Range(1, words.Length).Select(i => i * 128), words);
-        // Behind the text; and one that is read together with low water.
-        int[] later = [ControlLayout.RoomWakeSequenceAt, ControlLayout.RoomWaiterFlagAt, ControlLayout.ConsumersChangedAt];
+        // Behind the text; and one that is read together with the log start.
+        int[] later =
+            [ControlLayout.CapacityWakeSequenceAt, ControlLayout.CapacityWaiterFlagAt, ControlLayout.ConsumersChangedAt];
         Assert.Equal([24 * 128, 25 * 128, 26 * 128], later);
         Assert.True(ControlLayout.FlushFailureAt + ControlLayout.FailureTextIn + ControlLayout.FlushFailureTextMax <= later[0]);
         Assert.True(later[^1] + 128 <= ControlLayout.RetentionFailureAt);
         Assert.True(ControlLayout.RetentionFailureAt + ControlLayout.FailureTextIn + ControlLayout.RetentionFailureTextMax
             <= ControlLayout.Length - 128);
-        Assert.Equal(ControlLayout.LowWaterAt + 8, ControlLayout.ProducersMayWaitAt);
+        Assert.Equal(ControlLayout.LogStartAt + 8, ControlLayout.ProducersMayWaitAt);
         Assert.Equal("MFQCTRL2"u8, BitConverter.GetBytes(ControlLayout.Magic));
     }
 

@@ -2,7 +2,7 @@ using MappedFileQueues.Format;
 
 namespace MappedFileQueues.Tests.Format;
 
-/// <summary>The marks of time behind a checkpoint's record.</summary>
+/// <summary>The marks of time after a checkpoint's record.</summary>
 public sealed class TimeMarksTests
 {
     /// <summary>A mark each second for four days, one each hour for a year: no age is too small by more than a tenth.</summary>

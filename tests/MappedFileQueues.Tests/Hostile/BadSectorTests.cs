@@ -26,7 +26,7 @@ public sealed partial class BadSectorTests : IDisposable
     public void Dispose() => _temp.Dispose();
 
     /// <summary>
-    /// All ways to read: what lies before the bad page is read, the rest is an exception that says where. A queue is open
+    /// All ways to read: what is before the bad page is read, the rest is an exception that says where. A queue is open
     /// beside, so that no opener reads the log before.
     /// </summary>
     [Theory]

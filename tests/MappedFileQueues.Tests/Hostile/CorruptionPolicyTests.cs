@@ -51,7 +51,7 @@ public sealed class CorruptionPolicyTests(ITestOutputHelper output)
                 Check(expected, DamagedLog.Consume(queue.OpenConsumer(name), policy), $"consumer, {what}");
             if (policy == CorruptionPolicy.Throw)
                 continue;
-            // Its place lies behind the damage, and must be believed again.
+            // Its place is after the damage, and must be believed again.
             using (QueueUnderTest queue = log.Open(policy))
             {
                 Check([], DamagedLog.Consume(queue.OpenConsumer(name), policy), $"the same again, {what}");
@@ -63,7 +63,7 @@ public sealed class CorruptionPolicyTests(ITestOutputHelper output)
         Assert.Equal(log.Frames.Select(frame => frame.Number), log.Read(policy).Numbers);
     }
 
-    /// <summary>The consumers are there when the damage comes, and the producer goes on behind it.</summary>
+    /// <summary>The consumers are there when the damage comes, and the producer continues after it.</summary>
     [Theory]
     [InlineData(CorruptionPolicy.SkipMessage, true, ProducerMode.Shared)]
     [InlineData(CorruptionPolicy.SkipMessage, false, ProducerMode.Exclusive)]

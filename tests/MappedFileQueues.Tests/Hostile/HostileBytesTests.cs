@@ -4,7 +4,7 @@ namespace MappedFileQueues.Tests.Hostile;
 
 /// <summary>
 /// What the files hold is hostile. A small store is damaged in thousands of ways, one after the other, by a child process that
-/// reads it back after each: every message that lies wholly before the damage must be there, then the end or an exception of
+/// reads it back after each: every message that is wholly before the damage must be there, then the end or an exception of
 /// the library; never a wrong message, never a crash or a hang, which is why it is a child that does it. Here the portable
 /// platform reads them; the crash laboratory does the same on Linux's own.
 /// <para>By default a sample, of which the seed is printed; with MFQ_HOSTILE=all every byte and every length. MFQ_SEED

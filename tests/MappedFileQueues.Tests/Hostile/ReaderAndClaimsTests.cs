@@ -6,7 +6,7 @@ namespace MappedFileQueues.Tests.Hostile;
 
 /// <summary>
 /// What a reader without a queue makes of bytes that look like a claim. The story: it decided by itself whether a claim's owner
-/// was dead, and by the checkpoint as it stood when the reader was opened. One damaged header below what was confirmed since
+/// was dead, and by the checkpoint as it stood when the reader was opened. One damaged header below what was durable since
 /// then, which looked like the claim of a producer that is gone, made it step over ten flushed messages without a word.
 /// </summary>
 public sealed class ReaderAndClaimsTests : IDisposable
@@ -55,7 +55,7 @@ public sealed class ReaderAndClaimsTests : IDisposable
     }
 
     /// <summary>
-    /// What nobody ever claimed is damage wherever it stands; a dead one's claim above confirmed is stepped over.
+    /// What nobody ever claimed is damage wherever it is; a dead one's claim above the durable offset is stepped over.
     /// </summary>
     [Theory]
     [InlineData("nobody", false)]

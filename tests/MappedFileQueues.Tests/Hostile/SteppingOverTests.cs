@@ -63,7 +63,7 @@ public sealed class SteppingOverTests
     }
 
     /// <summary>
-    /// The message behind the damage is claimed and not published: others behind it are, and must wait for it.
+    /// The message after the damage is claimed and not published: others after it are, and must wait for it.
     /// </summary>
     [Theory]
     [InlineData(false)]
@@ -89,7 +89,7 @@ public sealed class SteppingOverTests
     }
 
     /// <summary>
-    /// An Exclusive producer's batch stands in the log as whole frames before its first header is written.
+    /// An Exclusive producer's batch is in the log as whole frames before its first header is written.
     /// </summary>
     [Fact]
     public void SkipMessage_UnpublishedExclusiveBatchBehindTheDamage_IsNotRead()
@@ -111,7 +111,7 @@ public sealed class SteppingOverTests
         Assert.False(reader.TryRead(out _));
     }
 
-    /// <summary>Behind the last message nothing is certain: the consumer waits there, and goes on with the next one.</summary>
+    /// <summary>Behind the last message nothing is certain: the consumer waits there, and continues with the next one.</summary>
     [Theory]
     [InlineData(0)]
     [InlineData(8)]
@@ -235,7 +235,7 @@ public sealed class SteppingOverTests
     }
 
     /// <summary>
-    /// The handler ends the queue inside of a wait, and the wait's token is cancelled behind it: the callback was still
+    /// The handler ends the queue inside of a wait, and the wait's token is cancelled after it: the callback was still
     /// registered, and stored into the control page, which was no longer mapped.
     /// </summary>
     [Fact]

@@ -54,7 +54,7 @@ public sealed class VanishedMessagesTests : IDisposable
 
     /// <summary>
     /// A segment that was cut to less than a header. The story: where the control page cannot be believed, it counted as one
-    /// that nobody had written to, the log was taken to begin behind it, and the messages before it were gone without a word.
+    /// that nobody had written to, the log was taken to begin after it, and the messages before it were gone without a word.
     /// </summary>
     [Theory]
     [InlineData(0)]
@@ -80,7 +80,7 @@ public sealed class VanishedMessagesTests : IDisposable
         });
     }
 
-    /// <summary>Damage under an attached queue: a flush says so, and confirms nothing behind it.</summary>
+    /// <summary>Damage under an attached queue: a flush says so, and confirms nothing after it.</summary>
     [Fact]
     public void Flush_VanishedAboveConfirmed_Throws()
     {

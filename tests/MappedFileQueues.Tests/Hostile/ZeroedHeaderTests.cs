@@ -23,7 +23,7 @@ public sealed unsafe class ZeroedHeaderTests : IDisposable
         idle.Producer.Produce([1]);
         using MappedFileQueue busy = Open(DurabilityLevel.PageCache);
         long place = ProduceZeros(busy, 50);
-        // Twice: the thread that confirms has then ended what it does behind the first time.
+        // Twice: the thread that confirms has then ended what it does after the first time.
         for (int i = 0; i < 2; i++)
         {
             long last = ProduceZeros(busy, 1);
@@ -73,7 +73,7 @@ public sealed unsafe class ZeroedHeaderTests : IDisposable
         RefusesAt(place, () => idle.Producer.Produce(new byte[300]));
     }
 
-    /// <summary>A thread that comes new stands at the tail hint, below what was flushed.</summary>
+    /// <summary>A thread that comes new is at the tail hint, below what was flushed.</summary>
     [Theory]
     [InlineData(ProducerMode.Shared)]
     [InlineData(ProducerMode.Exclusive)]
@@ -143,7 +143,7 @@ public sealed unsafe class ZeroedHeaderTests : IDisposable
         return first;
     }
 
-    /// <summary>Zeroes the header there, and expects an append to say so and to leave what lies behind it.</summary>
+    /// <summary>Zeroes the header there, and expects an append to say so and to leave what is after it.</summary>
     private void RefusesAt(long place, Action append)
     {
         using var words = new StoreWords(_temp.StorePath);

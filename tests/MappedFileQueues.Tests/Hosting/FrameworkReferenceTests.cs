@@ -9,7 +9,7 @@ using Microsoft.Extensions.Logging;
 namespace MappedFileQueues.Tests.Hosting;
 
 /// <summary>
-/// What the framework's own formatters say is what stands in the file. Names with spaces came out as the hole itself, null and
+/// What the framework's own formatters say is what is in the file. Names with spaces came out as the hole itself, null and
 /// arrays of generated methods and collections with a format of their own otherwise than anywhere else, and what dictionaries
 /// hold not at all.
 /// </summary>
@@ -107,7 +107,7 @@ public sealed class FrameworkReferenceTests : IDisposable
         AreEqual(seed, string.Join('|', wanted.Select(pair => pair.Name)), string.Join('|', written.Select(pair => pair.Name)));
         foreach ((JsonProperty want, JsonProperty have) in wanted.Zip(written))
         {
-            // Where the framework gives the name of a collection's type, the items stand here, as in a message; and no text for
+            // Where the framework gives the name of a collection's type, the items are here, as in a message; and no text for
             // what has none.
             bool isTypeName = want.Value.ValueKind == JsonValueKind.String && IsNameOfCollection(want.Value.GetString()!);
             bool isNothing = want.Value.ValueKind == JsonValueKind.Null && have.Value.GetRawText() == "\"\"";
@@ -135,7 +135,7 @@ public sealed class FrameworkReferenceTests : IDisposable
     }
 
     /// <summary>
-    /// What the console writes for a scope; where that is the name of a type, what stands in it; null where the framework throws.
+    /// What the console writes for a scope; where that is the name of a type, what is in it; null where the framework throws.
     /// </summary>
     private static string? ScopeText(object? scope)
     {

@@ -63,7 +63,7 @@ public sealed class LogDataTests : IDisposable
 
     /// <summary>
     /// Logs are read in terminals and taken apart line by line: with a carriage return or ESC in a value one could write over
-    /// what stands there, and with a line end begin an entry of one's own.
+    /// what is there, and with a line end begin an entry of one's own.
     /// </summary>
     [Fact]
     public void Log_ControlCharactersInTextLines_AreEscapedOrIndented()
@@ -75,7 +75,7 @@ public sealed class LogDataTests : IDisposable
                 "tab\tESC\u001b[2J CR\r CRLF\r\nLF\nNEL\u0085 LS\u2028 CSI\u009b RLO\u202e NUL\0 DEL\u007f"
                     + " SHY\u00ad ALM\u061c WJ\u2060 BOM\ufeff · ، é … 😀"
 
-                    // Tags, the usual carrier of hidden text, and others stood there as they are.
+                    // Tags, the usual carrier of hidden text, and others was there as they are.
                     + " TAG\U000E0041 MVS\u180e IAA\ufff9 HF\u3164 CGJ\u034f VS❤\ufe0f ﷽ あ");
         }
 
@@ -89,7 +89,7 @@ public sealed class LogDataTests : IDisposable
     public static TheoryData<string> Throwers() =>
         ["value", "item", "format", "count", "formatter", "exception", "scope", "list", "scope list", "key"];
 
-    /// <summary>What the framework's providers let through to the program stands in the line, beside what could be had.</summary>
+    /// <summary>What the framework's providers let through to the program is in the line, beside what could be had.</summary>
     [Theory]
     [MemberData(nameof(Throwers))]
     public void Log_SomethingThrows_TheLineSaysSo(string what)

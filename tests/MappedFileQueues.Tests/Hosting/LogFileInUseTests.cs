@@ -121,7 +121,7 @@ public sealed class LogFileInUseTests : IDisposable
         Assert.Empty(_errors);
     }
 
-    /// <summary>All names are held: lines are dropped and counted, as behind a full disk, until one is free.</summary>
+    /// <summary>All names are held: lines are dropped and counted, as after a full disk, until one is free.</summary>
     [Fact]
     [Trait("Category", "Slow")]
     public void Open_AllFilesAreHeld_StartsAndDropsLines()

@@ -8,7 +8,7 @@ using Microsoft.Extensions.Logging;
 namespace MappedFileQueues.Tests.Hosting;
 
 /// <summary>
-/// A killed process and a full disk leave a line of which the end is missing. The next entry was written right behind it, and no
+/// A killed process and a full disk leave a line of which the end is missing. The next entry was written right after it, and no
 /// parser took that line: the first thing that a program had to say after a crash was lost.
 /// </summary>
 public sealed class LogFileTornLineTests : IDisposable

@@ -6,7 +6,7 @@ using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.Tests.Hosting;
 
-/// <summary>What an application logs stands in the file, as the formatter of the framework would have said it.</summary>
+/// <summary>What an application logs is in the file, as the formatter of the framework would have said it.</summary>
 public sealed class MappedFileLoggerTests : IDisposable
 {
     private readonly TempStore _temp = new(createStoreFolder: true);

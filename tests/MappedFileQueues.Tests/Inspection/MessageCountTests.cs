@@ -50,7 +50,7 @@ public sealed class MessageCountTests
             queue.ResetConsumer("before", QueueStart.Earliest);
         }
 
-        // Its end left a checkpoint behind all of them: a look begins there, and the damage is below.
+        // Its end left a checkpoint after all of them: a look begins there, and the damage is below.
         string file = Path.Combine(store.StorePath, "commitlog", $"{damaged / 4096 * 4096:D20}.log");
         using (FileStream segment = new(file, FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite))
         {
@@ -85,14 +85,14 @@ public sealed class MessageCountTests
         {
             MappedFileQueueInfo info = queue.GetInfo(countsMessages: true);
             // Frames of 16 bytes fill a segment exactly, so here the offsets tell the number.
-            Assert.Equal((info.PublishedOffset - info.OldestOffset) / 16, info.MessageCount);
+            Assert.Equal((info.PublishedOffset - info.LogStart) / 16, info.MessageCount);
             using MappedFileReader<long> reader = queue.OpenReader(QueueStart.FromEnd(100));
             Assert.Equal(0, reader.Offset % 16);
         }
 
         Volatile.Write(ref stop, true);
         producing.Join();
-        Assert.True(queue.GetInfo().OldestOffset > 0, "Nothing was removed.");
+        Assert.True(queue.GetInfo().LogStart > 0, "Nothing was removed.");
     }
 
     private static MappedFileQueueOptions Options(TempStore store, ProducerMode mode) =>

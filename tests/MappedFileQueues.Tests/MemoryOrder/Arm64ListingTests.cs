@@ -27,7 +27,7 @@ public sealed partial class Arm64ListingTests
         { "P2", "SharedAppender:Append", "casal.*casal" },
         { "P2", "SharedAppender:TryClaimFrames", "casal" },
         { "P3", "SharedAppender:Publish", "casal" },
-        { "P4", "HoleRepair:Abandon", "casal" },
+        { "P4", "ClaimRepair:Abandon", "casal" },
         { "P4", "SegmentRoller:TryPadRest", "casal" },
         { "P4", "SegmentRoller:TryStepOver", @"ldap?u?r\s+x" },
         { "P7", "ExclusiveAppender:Append", @"stlr\s+w.*stlr\s+(w|x)" },

@@ -16,7 +16,7 @@ internal static class PackBytes
         return bytes;
     }
 
-    /// <summary>Where the text stands in the bytes.</summary>
+    /// <summary>Where the text is in the bytes.</summary>
     public static int IndexOf(byte[] bytes, string text, bool last)
     {
         byte[] sought = System.Text.Encoding.UTF8.GetBytes(text);

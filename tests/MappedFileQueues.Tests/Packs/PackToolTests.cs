@@ -120,7 +120,7 @@ public sealed class PackToolTests : IDisposable
         ToolRun.Of("pack", "add", _temp.StorePath, folders[0], folders[0]).Expect(0);
     }
 
-    /// <summary>What could not be written stayed half under its name, and what stood there before was gone.</summary>
+    /// <summary>What could not be written stayed half under its name, and what was there before was gone.</summary>
     [Theory]
     [InlineData(false)]
     [InlineData(true)]

@@ -59,7 +59,7 @@ internal sealed partial class MountedFileSystem : IDisposable
     public string PathOf(params ReadOnlySpan<string> parts) => System.IO.Path.Combine([Path, .. parts]);
 
     /// <summary>
-    /// Changes the first byte of what stands at only one place of the disk, on the disk itself, and takes the file that it is in
+    /// Changes the first byte of what is at only one place of the disk, on the disk itself, and takes the file that it is in
     /// out of memory. A file system that knows the checksums of its content (btrfs) cannot give that block any more: EIO.
     /// </summary>
     public void Spoil(string path, ReadOnlySpan<byte> content)
@@ -76,7 +76,7 @@ internal sealed partial class MountedFileSystem : IDisposable
     }
 
     /// <summary>
-    /// Makes the disk end before what stands at only one place of it, and takes the file that it is in out of memory: EIO from
+    /// Makes the disk end before what is at only one place of it, and takes the file that it is in out of memory: EIO from
     /// there on. It has to be made as long as it was before it is unmounted.
     /// </summary>
     public void CutOffAt(string path, ReadOnlySpan<byte> content)

@@ -1,7 +1,7 @@
 namespace MappedFileQueues.Tests.Queues;
 
 /// <summary>
-/// 1.x refused to move a consumer with a message in hand. Its interfaces still do, because code behind them may rely on it; the
+/// 1.x refused to move a consumer with a message in hand. Its interfaces still do, because code after them may rely on it; the
 /// classes move, as Seek and Rewind do. A producer cannot be moved at all.
 /// </summary>
 public sealed class AdjustInHandTests : IDisposable

@@ -154,7 +154,7 @@ public sealed class AllocationTests
     {
         for (int i = 0; i < 40; i++)
             round();
-        // The jit may allocate on this thread when it compiles a method anew: a second run has that behind it.
+        // The jit may allocate on this thread when it compiles a method anew: a second run has that after it.
         long least = long.MaxValue;
         for (int run = 0; run < 5 && least > 0; run++)
         {

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Tests.Queues;
 /// <summary>
 /// A synchronous call beside a pending asynchronous one is refused. The fast paths of TryConsume and ConsumeBatch, which look at
 /// nothing but the reader's bound, once read under the waiting thread instead. Here the reader is handed to a wait by hand, and
-/// is looked through as the waiting thread does, so that a message is there and the wait goes on.
+/// is looked through as the waiting thread does, so that a message is there and the wait continues.
 /// </summary>
 public sealed class AwaitedReaderTests
 {

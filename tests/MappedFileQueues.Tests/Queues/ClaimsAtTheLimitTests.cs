@@ -186,7 +186,7 @@ public sealed class ClaimsAtTheLimitTests
     private static unsafe void WaitUntilWaiting(TempStore store, BackgroundCall call)
     {
         using var words = new StoreWords(store.StorePath);
-        Eventually.True(() => *words.Control.RoomWaiterFlag != 0 || call.HasEnded, "the call waits for consumers");
+        Eventually.True(() => *words.Control.CapacityWaiterFlag != 0 || call.HasEnded, "the call waits for consumers");
         Assert.False(call.HasEnded);
     }
 }

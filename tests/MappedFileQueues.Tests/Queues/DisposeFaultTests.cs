@@ -6,7 +6,7 @@ using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Queues;
 
-/// <summary>A queue ends, and lets everything go, also when something fails on the way or somebody stands in it.</summary>
+/// <summary>A queue ends, and lets everything go, also when something fails on the way or somebody is in it.</summary>
 public sealed class DisposeFaultTests : IDisposable
 {
     private readonly TempStore _temp = new();

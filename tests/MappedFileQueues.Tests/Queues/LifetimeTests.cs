@@ -43,7 +43,7 @@ public sealed class LifetimeTests
 
     /// <summary>
     /// A queue that was disposed while another thread had a span of it kept all its descriptors and the control page for the
-    /// life of the process: 60 disposals left 3,840 descriptors, and a long run ended without memory. What the span lies in is
+    /// life of the process: 60 disposals left 3,840 descriptors, and a long run ended without memory. What the span is in is
     /// all that has to stay.
     /// </summary>
     [Theory]
@@ -80,17 +80,17 @@ public sealed class LifetimeTests
             BackgroundCall.Start(reader.Dispose).Join();
 
             claim.Span.Fill(1);
-            bool isFenced = false;
+            bool isOrdered = false;
             try
             {
                 claim.Publish(100);
             }
             catch (ProducerFencedException)
             {
-                isFenced = true;
+                isOrdered = true;
             }
 
-            Assert.True(isFenced);
+            Assert.True(isOrdered);
             nextCalls.Add(() => consumer.TryConsume(out _));
             nextCalls.Add(() => reader.TryRead(out _));
         }

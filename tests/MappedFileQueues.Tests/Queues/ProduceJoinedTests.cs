@@ -3,7 +3,7 @@ using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Queues;
 
-/// <summary>One message that lies in several pieces.</summary>
+/// <summary>One message that is in several pieces.</summary>
 public sealed class ProduceJoinedTests
 {
     public static TheoryData<ProducerMode, bool> Variants => MessageLengthTests.Variants;

@@ -17,7 +17,7 @@ public sealed unsafe class SingleCallerTests
     private static byte* StackOfEnded => (byte*)0x7000_0000_0000;
 
     /// <summary>
-    /// The first call of a consumer took the reader over on its slow path, which lies deeper in the stack: what was known of the
+    /// The first call of a consumer took the reader over on its slow path, which is deeper in the stack: what was known of the
     /// stack ended below the fast path, and each further message took the slow one (40 ns instead of 13).
     /// </summary>
     [Fact]

@@ -179,7 +179,7 @@ internal sealed class ModelRun : IDisposable
         Assert.False(reader.TryRead(out _));
     }
 
-    /// <summary>An offset may stand before padding that leads up to the message it means.</summary>
+    /// <summary>An offset may be before padding that leads up to the message it means.</summary>
     private void Compare()
     {
         CompareOffset(_model.Read, _queue.Consumer.Offset);

@@ -335,7 +335,7 @@ internal sealed class RetentionRun : IDisposable
         NoteOldest(expected);
 
         MappedFileQueueInfo info = _queue.GetInfo();
-        Assert.Equal(expected, info.OldestOffset);
+        Assert.Equal(expected, info.LogStart);
         Assert.Equal(_model.Policy, info.Retention);
         Assert.Equal(_model.Consumers.Keys.Order(), info.Consumers.Select(consumer => consumer.Name).Order());
         foreach (MappedFileConsumerInfo consumer in info.Consumers)
@@ -356,7 +356,7 @@ internal sealed class RetentionRun : IDisposable
         _model = _model with { Oldest = oldest };
     }
 
-    /// <summary>An offset may stand before padding that leads up to the message it means.</summary>
+    /// <summary>An offset may be before padding that leads up to the message it means.</summary>
     private void CompareOffset(int index, long offset)
     {
         Assert.True(index == 0 || offset > _model.Messages[index - 1].Offset,

@@ -43,7 +43,7 @@ public sealed class MixedPlatformTests : IDisposable
 
     /// <summary>
     /// No padding covers a rest of more than 256 MiB: its length ran over into the header's other bits, walkers came out in the
-    /// middle of nothing, and what was appended behind it could not be read.
+    /// middle of nothing, and what was appended after it could not be read.
     /// </summary>
     [Fact]
     public void Produce_PortableWhereTheRestIsLongerThanAnyFrame_ThrowsAndLosesNothing()
@@ -71,7 +71,7 @@ public sealed class MixedPlatformTests : IDisposable
         Assert.Equal(appended + 1, read);
     }
 
-    /// <summary>The disk fills up behind the first blocks of a segment of Linux: an exception, not a dead process.</summary>
+    /// <summary>The disk fills up after the first blocks of a segment of Linux: an exception, not a dead process.</summary>
     [Fact]
     public void Produce_PortableInAFreshSegmentOfLinuxOnAFullDisk_Throws()
     {

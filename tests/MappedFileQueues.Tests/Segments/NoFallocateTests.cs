@@ -8,7 +8,7 @@ namespace MappedFileQueues.Tests.Segments;
 /// <summary>
 /// File systems without fallocate, ext2 here. The story: blocks were given there by looking for holes and writing zeros into
 /// them, in a segment that others used already. Between the look and the write another thread or process had filled the same
-/// range, raised the bound and appended; then the zeros went over its published messages, and consumers stood at them for ever.
+/// range, raised the bound and appended; then the zeros went over its published messages, and consumers was at them for ever.
 /// Now a segment gets all its blocks before anybody can see it.
 /// </summary>
 public sealed class NoFallocateTests : IDisposable

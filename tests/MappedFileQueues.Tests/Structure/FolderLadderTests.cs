@@ -22,7 +22,8 @@ public sealed class FolderLadderTests
         IReadOnlyList<string> violations = FolderLadder.FindViolations(SourceCompilation.Compile(
         [
             Source("Memory", "Region", $"namespace MappedFileQueues.Memory; internal class Region {{ {member} }}"),
-            Source("Log/Frames", "Walker", "namespace MappedFileQueues.Log.Frames; internal class Walker { public static int Steps; }"),
+            Source("Log/Frames", "Walker",
+                "namespace MappedFileQueues.Log.Frames; internal class Walker { public static int Steps; }"),
             Source("Queues", "Queue", "namespace MappedFileQueues; public class MappedFileQueue { }"),
             // What a factory of the higher folder makes, although no name of that folder's namespace is written.
             Source("Log/Frames", "MakesOne", "static class MakesOne { public static Walked Make() => new(); } class Walked { }"),
@@ -33,7 +34,7 @@ public sealed class FolderLadderTests
 
     [Theory]
     [InlineData("using MappedFileQueues.Memory; namespace MappedFileQueues.Log.Frames; class Walker { Region _region = new(); }")]
-    [InlineData("namespace MappedFileQueues.Log.Frames; internal class Walker { /* Reader */ private string _name = \"Reader\"; }")]
+    [InlineData("namespace MappedFileQueues.Log.Frames; internal class Walker { /* Reader */ string _name = \"Reader\"; }")]
     [InlineData("namespace MappedFileQueues.Log.Frames; internal class Reader { private Reader? _next; }")]
     public void FindViolations_UseOfALowerFolderOrOnlyTheSameWord_IsNone(string source) =>
         Violations.None(FolderLadder.FindViolations(SourceCompilation.Compile(

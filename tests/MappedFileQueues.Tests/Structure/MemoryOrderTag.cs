@@ -8,7 +8,7 @@ namespace MappedFileQueues.Tests.Structure;
 
 /// <summary>
 /// One comment that says which ordering an access has and with what it pairs: <c>// P3 release: …; pairs with P3 acquire in
-/// LogReader.TryRead.</c> It goes on over the comment lines that follow.
+/// LogReader.TryRead.</c> It continues over the comment lines that follow.
 /// </summary>
 internal sealed partial record MemoryOrderTag(
     int Id, string Kind, string Text, string Path, int FirstLine, int LastLine, string[] Types, string Member)

@@ -7,8 +7,8 @@ namespace MappedFileQueues.Tests.Structure;
 /// core, and any call of Volatile or Interlocked in Log and Segments, has a comment <c>// P7 acquire: …</c> on its line or
 /// ending in the three lines above it. The orders are acquire, release, full and relaxed; what is read with acquire is tagged
 /// acquire (or relaxed, where the order is not needed), and what is written with release likewise.</item>
-/// <item>Unless relaxed, the comment goes on with <c>pairs with P8 release in Type.Member</c>. That sentence may name several ids
-/// and places; a place may also be a type, or a member of the type around. The comment may take several lines.</item>
+/// <item>Unless relaxed, the comment continues with <c>pairs with P8 release in Type.Member</c>. That sentence may name several
+/// ids and places; a place may also be a type, or a member of the type around. The comment may take several lines.</item>
 /// <item>What it pairs with is there: the code has the other side of that id (acquire with release, either with full, full with
 /// any of the three), and the type, or the member of it, that is named behind "in" or "and" has a tag of one of the ids.</item>
 /// <item>docs/DESIGN.md, section 9, says what each id orders, and names no others.</item>

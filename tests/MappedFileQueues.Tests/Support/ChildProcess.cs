@@ -189,7 +189,7 @@ internal sealed partial class ChildProcess : IDisposable
         Eventually.True(() => ThreadStates(_process.Id).All(state => state == 'T'), "every thread of the child stands");
     }
 
-    /// <summary>Lets a stopped child go on.</summary>
+    /// <summary>Lets a stopped child continue.</summary>
     public void Continue() => Signal(SigCont);
 
     /// <summary>Kills the child and waits until it is gone, so that the kernel has let go of its locks.</summary>

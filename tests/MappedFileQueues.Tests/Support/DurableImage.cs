@@ -4,8 +4,8 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Tests.Support;
 
 /// <summary>
-/// What would survive a power cut right now, at least: of each file of the log what it held when the last sync that has ended
-/// began, and the names that stood in the folder when its last flush began.
+/// What would survive a power loss right now, at least: of each file of the log what it held when the last sync that has ended
+/// began, and the names that was in the folder when its last flush began.
 /// </summary>
 internal sealed class DurableImage
 {

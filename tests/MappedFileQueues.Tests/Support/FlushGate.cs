@@ -11,7 +11,7 @@ internal sealed class FlushGate : IDisposable
     /// <summary>What the flushes throw once the gate is open; null for none.</summary>
     public Func<Exception>? Error { get; set; }
 
-    /// <summary>Returns when a flush stands at the gate.</summary>
+    /// <summary>Returns when a flush is at the gate.</summary>
     public void WaitForFlush() => Eventually.True(() => Volatile.Read(ref _waiting) > 0, "a flush stands at the gate");
 
     public void Open() => _open.Set();

@@ -70,7 +70,7 @@ public sealed class TemporaryQueueTests
         temporary.Disk.FailsFlushes = false;
         MappedFileQueue<long> queue = temporary.Reopen();
 
-        Assert.True(queue.GetStatistics().RecoveredAfterCut);
+        Assert.True(queue.GetStatistics().RecoveredAfterPowerLoss);
         queue.Flush();
         Assert.True(temporary.Disk.FlushCount > 0);
         Assert.True(queue.Consumer.TryConsume(out long message));
@@ -91,7 +91,7 @@ public sealed class TemporaryQueueTests
         Assert.Equal(3, statistics.FlushCount);
         Assert.InRange(statistics.FlushDurationMax, TimeSpan.FromTicks(1), statistics.FlushDuration);
         Assert.NotNull(statistics.LastFlush);
-        Assert.False(statistics.RecoveredAfterCut);
+        Assert.False(statistics.RecoveredAfterPowerLoss);
     }
 
     [Fact]

@@ -8,7 +8,7 @@ namespace MappedFileQueues.Tests.Tool;
 public sealed class ClaimTransferTests
 {
     /// <summary>
-    /// Two killed producers, and no program opened the store since: `mfq export` and `replay` left out all that stood behind the
+    /// Two killed producers, and no program opened the store since: `mfq export` and `replay` left out all that was after the
     /// first one's claim and said nothing, and a reader that began at the end began in the middle.
     /// </summary>
     [Theory]

@@ -2,7 +2,7 @@ namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>
 /// `mfq` and a damaged log. Of 2,000,000 messages 2,289 could be reached, because one bit in the next one was flipped, and what
-/// had been read before it was not even written out; a producer went on behind the damage without a word, for nobody.
+/// had been read before it was not even written out; a producer continued after the damage without a word, for nobody.
 /// </summary>
 public sealed class DamagedStoreTests : IDisposable
 {

@@ -110,7 +110,7 @@ public sealed partial class DemoTests : IDisposable
         string file = Write("input.txt", s_text.Value);
         using ChildProcess demo = ChildProcess.Start(Repository.DemoPath, [file, "--seconds", "2", "--dir", folder]);
 
-        // The consumer writes each place once, so what is changed behind it stays changed.
+        // The consumer writes each place once, so what is changed after it stays changed.
         Eventually.True(() => new FileInfo(output) is { Exists: true, Length: > 1_000_000 }, "something is written out");
         using (FileStream stream = new(output, FileMode.Open, FileAccess.Write, FileShare.ReadWrite))
             stream.WriteByte((byte)'#');

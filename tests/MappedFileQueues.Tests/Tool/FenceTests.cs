@@ -5,8 +5,8 @@ using MappedFileQueues.Tests.Crash;
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>
-/// `mfq fence`: docs/DESIGN.md section 1 lets a producer that stands still stop all readers. Who knows that it will not go on
-/// takes its claim away; if it goes on after all, its call fails and nothing of the message is seen.
+/// `mfq fence`: docs/DESIGN.md section 1 lets a producer that stands still stop all readers. Who knows that it will not continue
+/// takes its claim away; if it continues after all, its call fails and nothing of the message is seen.
 /// </summary>
 [Trait("Category", "Slow")]
 public sealed class FenceTests

@@ -98,7 +98,8 @@ public sealed partial class HelpTests
             Find([.. command, match.Groups[1].Value], found);
     }
 
-    /// <summary>A name at the beginning of a line of the list; the lines that its text goes on in are indented further.</summary>
+    /// <summary>A name at the beginning of a line of the list; the lines that its text continues in are indented
+    /// further.</summary>
     [GeneratedRegex(@"^  ([a-z][a-z0-9-]*) ", RegexOptions.Multiline)]
     private static partial Regex CommandLine();
 

@@ -22,7 +22,7 @@ public sealed class InfoTests : IDisposable
         Assert.NotEqual(Guid.Empty, info.GetProperty("storeId").GetGuid());
         Assert.Equal(0, info.GetProperty("structSize").GetInt32());
         Assert.Equal(64 * 1024 * 1024, info.GetProperty("segmentSize").GetInt64());
-        Assert.Equal(0, info.GetProperty("oldestOffset").GetInt64());
+        Assert.Equal(0, info.GetProperty("logStart").GetInt64());
         Assert.Equal(64_000, info.GetProperty("publishedOffset").GetInt64());
         Assert.Equal(64_000, info.GetProperty("tailOffset").GetInt64());
         Assert.InRange(info.GetProperty("confirmedOffset").GetInt64(), 0, 64_000);

@@ -42,7 +42,7 @@ public sealed class RepairKillTests : IDisposable
         Damage();
         int[] whole =
             [.. Enumerable.Range(0, Count).Where(number => number != DamagedMessage && number / InSegment != MissingSegment)];
-        // The checkpoint is lost, but what was confirmed tells a reader that the log goes on behind the missing segment.
+        // The checkpoint is lost, but what was durable tells a reader that the log continues after the missing segment.
         List<int> readable = Numbers(Damaged, CorruptionPolicy.SkipMessage);
         Assert.Equal(whole, readable);
         int kills = 0;

@@ -65,7 +65,7 @@ public sealed class RepairTests : IDisposable
         foreach (JsonElement kept in done.GetProperty("salvage").EnumerateArray())
             Assert.True(File.Exists(_temp.PathOf(kept.GetString()!)), $"{kept} is kept");
         Assert.Equal(left, Numbers());
-        // Producers go on behind it, at offsets that no message had.
+        // Producers continue after it, at offsets that no message had.
         using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
         {
             Assert.Equal((long)Count * FrameLength, queue.GetInfo().PublishedOffset);
@@ -182,7 +182,7 @@ public sealed class RepairTests : IDisposable
     }
 
     /// <summary>
-    /// The checkpoint and a consumer's offset lay in a damaged page, which became one frame of padding. So the next opener found
+    /// The checkpoint and a consumer's offset was in a damaged page, which became one frame of padding. So the next opener found
     /// no frame at the checkpoint, and cut off all that came after it, or refused producers for good; and the consumer did not
     /// open.
     /// </summary>
@@ -197,7 +197,7 @@ public sealed class RepairTests : IDisposable
         using (CheckpointFile checkpoint = new(directory, StoreMetaFile.Read(directory)!.StoreId))
             checkpoint.WriteBoth(50 * FrameLength, 0, checkpoint.Read()!.BootId);
         if (!isFlushedBehindIt)
-            Write(_temp.PathOf(StoreNames.Control), ControlLayout.ConfirmedAt, BitConverter.GetBytes(50L * FrameLength));
+            Write(_temp.PathOf(StoreNames.Control), ControlLayout.DurableAt, BitConverter.GetBytes(50L * FrameLength));
         Write(SegmentOf(40), 40 % InSegment * FrameLength, new byte[15 * FrameLength]);
 
         ToolRun.Of("repair", _temp.StorePath, "--apply").Expect(0);

@@ -23,7 +23,7 @@ public sealed class RetentionTests : IDisposable
         string info = ToolRun.Of("info", _temp.StorePath).Expect(0).Text;
         Assert.Contains("consumer billing", info, StringComparison.Ordinal);
         Assert.Contains("3.00:00:00", info, StringComparison.Ordinal);
-        Assert.Matches(@"oldest offset +0\n", info);
+        Assert.Matches(@"log start +0\n", info);
         ToolRun.Of("consume", _temp.StorePath, "--consumer", "billing", "--commit").Expect(0);
         ToolRun.Of("trim", _temp.StorePath, "--before", "0").Expect(0);
         JsonElement policy = Json("retention", _temp.StorePath, "--show").GetProperty("retention");
@@ -53,7 +53,7 @@ public sealed class RetentionTests : IDisposable
 
         string text = ToolRun.Of("retention", _temp.StorePath, "--max-bytes", "8KiB").Expect(0).Text;
 
-        Assert.Matches(@"oldest offset +20,480\n", text);
+        Assert.Matches(@"log start +20,480\n", text);
     }
 
     [Fact]
@@ -79,11 +79,11 @@ public sealed class RetentionTests : IDisposable
         Assert.Equal(8192, dry.GetProperty("keptOffset").GetInt64());
         Assert.Equal(0, dry.GetProperty("firstOffset").GetInt64());
         string same = ToolRun.Of("trim", _temp.StorePath, "--before", "2001-01-01T00:00Z").Expect(0).Text;
-        Assert.Contains("oldest offset is 0", same, StringComparison.Ordinal);
+        Assert.Contains("log start is 0", same, StringComparison.Ordinal);
         string text = ToolRun.Of("trim", _temp.StorePath, "--before", "9000").Expect(0).Text;
 
-        Assert.Contains("oldest offset is 8,192", text, StringComparison.Ordinal);
-        Assert.Equal(8192, Json("info", _temp.StorePath).GetProperty("oldestOffset").GetInt64());
+        Assert.Contains("log start is 8,192", text, StringComparison.Ordinal);
+        Assert.Equal(8192, Json("info", _temp.StorePath).GetProperty("logStart").GetInt64());
         // All but the current segment were written by now.
         Assert.Equal(24576, Json("trim", _temp.StorePath, "--before", "2999-01-01T00:00Z").GetProperty("keptOffset").GetInt64());
     }

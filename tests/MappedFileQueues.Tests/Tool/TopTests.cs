@@ -72,13 +72,13 @@ public sealed class TopTests : IDisposable
         Assert.Single(screen.Split('\n'), line => line.Contains("UTC", StringComparison.Ordinal));
         terminal.Press("q");
 
-        // The screen from before is back: the command that was typed stands above what it prints.
+        // The screen from before is back: the command that was typed is above what it prints.
         screen = terminal.WaitFor(text => text.Split('\n').Any(line => line.Trim() == "the-end"));
         Assert.DoesNotContain("1,280", screen, StringComparison.Ordinal);
     }
 
     /// <summary>
-    /// The table of eleven columns was drawn in 80: words of three letters a line, a store over half the screen. Stores stood in
+    /// The table of eleven columns was drawn in 80: words of three letters a line, a store over half the screen. Stores was in
     /// the order of their paths, so that what was wrong had scrolled away.
     /// </summary>
     [Theory]

@@ -103,7 +103,7 @@ public sealed class UsageTests : IDisposable
     }
 
     /// <summary>
-    /// What is no wrong usage but goes wrong is one line and exit code 1, whatever stands in the place of a store.
+    /// What is no wrong usage but goes wrong is one line and exit code 1, whatever is in the place of a store.
     /// </summary>
     [Theory]
     [InlineData("file", "consume")]

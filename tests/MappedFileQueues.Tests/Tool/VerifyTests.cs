@@ -179,7 +179,7 @@ public sealed class VerifyTests : IDisposable
         });
         try
         {
-            Eventually.True(() => queue.GetInfo().OldestOffset > 0, "retention removes");
+            Eventually.True(() => queue.GetInfo().LogStart > 0, "retention removes");
             long messages = 0;
             for (int round = 0; round < 60; round++)
             {

@@ -213,7 +213,7 @@ internal sealed class BlockSource : IDisposable
     /// <summary>
     /// How much of what was read from a file with room at its end is what was written, and not room. A read copies page after
     /// page: it may have met one before, and the next one after it was written to, and then shows zeros before text. So the zeros
-    /// are read once more. A writer goes forward, so those that are there after text behind them was seen are the file's own.
+    /// are read once more. A writer goes forward, so those that are there after text after them was seen are the file's own.
     /// </summary>
     internal static int CountWritten(ReadOnlySpan<byte> read, bool isSecondLook)
     {

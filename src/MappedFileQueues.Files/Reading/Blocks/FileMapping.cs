@@ -91,7 +91,7 @@ internal sealed unsafe class FileWindow(MappedRegion region, long position, Type
     /// <summary>How many blocks lie in it.</summary>
     public int Users { get; set; }
 
-    /// <summary>Whether it begins at or before the position and ends behind it.</summary>
+    /// <summary>Whether it begins at or before the position and ends after it.</summary>
     public bool Holds(long at) => at >= position && at < position + region.Length;
 
     /// <summary>Whether all of a range can be looked at; it is in memory then.</summary>

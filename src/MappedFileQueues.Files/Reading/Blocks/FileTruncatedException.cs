@@ -2,7 +2,7 @@ namespace MappedFileQueues.Files;
 
 /// <summary>
 /// A file became shorter while it was being read: it ends before a position that had been inside it. What was returned before is
-/// what the file held; what lay behind the new end is gone.
+/// what the file held; what was after the new end is gone.
 /// </summary>
 public sealed class FileTruncatedException : MappedFileQueueException
 {

@@ -8,7 +8,7 @@ internal sealed unsafe class MappedMemory : MemoryManager<byte>
     private FileWindow? _window;
     private long _position;
 
-    /// <summary>Bytes; 0 while the block lies in no mapping.</summary>
+    /// <summary>Bytes; 0 while the block is in no mapping.</summary>
     public int Length { get; private set; }
 
     /// <inheritdoc/>

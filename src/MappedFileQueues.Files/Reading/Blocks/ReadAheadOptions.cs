@@ -68,7 +68,7 @@ public class ReadAheadOptions
     public bool Follow { get; set; }
 
     /// <summary>
-    /// Whether to go on when the open file was renamed and all of it was read: with the file that has the name now, after all
+    /// Whether to continue when the open file was renamed and all of it was read: with the file that has the name now, after all
     /// that came in between; and from the beginning of a file that was truncated. As `tail -F`, but by the inode, and no line is
     /// lost or comes twice. Default false: reading stays in the file that was opened. Known are the closed files of <see
     /// cref="AppendFileStream"/> and those of logrotate (`app.log.1`, `app.log-20260131`); docs/FILES.md says what no reader can

@@ -39,10 +39,10 @@ internal sealed class ReadBlock(int headroom)
     /// <summary>The position in the file of its first byte.</summary>
     public long Position { get; set; }
 
-    /// <summary>The position behind its last byte.</summary>
+    /// <summary>The position after its last byte.</summary>
     public long End => Position + Count;
 
-    /// <summary>Whether it lies in a mapping.</summary>
+    /// <summary>Whether it is in a mapping.</summary>
     [MemberNotNullWhen(true, nameof(_mapped))]
     public bool IsMapped => _mapped is { Length: > 0 };
 
@@ -67,7 +67,7 @@ internal sealed class ReadBlock(int headroom)
         return Array.AsSpan(Start, length);
     }
 
-    /// <summary>Takes what stands at a position: from the mapping where that is possible, else by reading.</summary>
+    /// <summary>Takes what is at a position: from the mapping where that is possible, else by reading.</summary>
     /// <returns>How many bytes; fewer where the file ends at that moment, or a piece of the mapping.</returns>
     /// <exception cref="QueueDiskException">The system refused.</exception>
     /// <exception cref="OutOfMemoryException">There is not enough memory.</exception>

@@ -7,9 +7,9 @@ namespace MappedFileQueues.Log.Appending;
 /// One thread's place in the log: where it will try its next frame, and the one private bound against which the append path
 /// compares. The bound stands for the end of the segment, for what is allocated, for an open claim, for consumers that are too
 /// far behind, and for a disposed producer; it is null whenever the rare path has something to do. An open claim is a call that
-/// goes on (<see cref="SingleCaller"/>).
+/// continues (<see cref="SingleCaller"/>).
 /// <para>Only its own thread moves a lane; the lane of an Exclusive producer belongs to the thread that called last. Dispose
-/// takes the bound away and, after a process-wide fence, waits until no call is marked: either that thread's mark is visible
+/// takes the bound away and, after a process-wide barrier, waits until no call is marked: either that thread's mark is visible
 /// then, or the thread finds the bound gone.</para>
 /// </summary>
 /// <param name="appender">The appender that it belongs to.</param>
@@ -23,7 +23,7 @@ internal sealed unsafe class AppendLane(
     /// <summary>Where the next header goes.</summary>
     public byte* Next;
 
-    /// <summary>A frame may end, and the header behind it begin, only below this address.</summary>
+    /// <summary>A frame may end, and the header after it begin, only below this address.</summary>
     public byte* Bound;
 
     /// <summary>The difference from an address in the mapping to its offset.</summary>

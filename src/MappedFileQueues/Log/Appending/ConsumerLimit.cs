@@ -14,8 +14,8 @@ namespace MappedFileQueues.Log.Appending;
 /// however many producers there are. Only a consumer that appears, or moves back, is found late, by one step of each lane.
 /// <para>What follows the slowest cursor and is no message (padding: given-up claims, the rest of a segment) does not count: no
 /// consumer commits it. A frame that is longer than the limit is admitted when everything before it is consumed.</para>
-/// <para>Waiting (docs/DESIGN.md, section 8): a producer raises the flag of <see cref="LogStore.RoomWake"/>, then looks at the
-/// cursors; a consumer stores its cursor, fences, then looks at the flag. Consumers fence only once
+/// <para>Waiting (docs/DESIGN.md, section 8): a producer raises the flag of <see cref="LogStore.CapacityWake"/>, then looks at
+/// the cursors; a consumer stores its cursor, fences, then looks at the flag. Consumers fence only once
 /// <see cref="Segments.ControlPage.ProducersMayWait"/> is set. A consumer that read that word just before may still have its
 /// cursor in its processor's store buffer, so the process that sets the word fences everybody once.</para>
 /// </summary>
@@ -37,7 +37,7 @@ internal sealed unsafe class ConsumerLimit(LogStore store, long bytesMax) : IDis
     public long BytesMax => bytesMax;
 
     /// <summary>
-    /// The last look met a claim behind the slowest cursor. Its owner may be dead, and then wakes no waiter.
+    /// The last look met a claim after the slowest cursor. Its owner may be dead, and then wakes no waiter.
     /// </summary>
     public bool MeetsClaim => _meetsClaim;
 
@@ -50,14 +50,15 @@ internal sealed unsafe class ConsumerLimit(LogStore store, long bytesMax) : IDis
         SharedWord.SetBits(store.Control.ProducersMayWait, Announced); // P37 full: pairs with P37 acquire in LogConsumer.Commit.
         ProtocolSteps.Reach(ProtocolStep.WaitAnnounced);
         // A process that dies here leaves it to the next one; until then sleeps are short at first.
-        if (store.Os.FenceEverybody())
-            SharedWord.Exchange(store.Control.ProducersMayWait, SeenByAll); // P37 full: after the fence; pairs with P37 acquire.
+        if (store.Os.BarrierEverybody())
+            // P37 full: after the barrier; pairs with P37 acquire.
+            SharedWord.Exchange(store.Control.ProducersMayWait, SeenByAll);
     }
 
     /// <summary>Whether a frame, or a batch as a whole, may be appended.</summary>
     /// <param name="place">Where it would begin: the tail.</param>
     /// <param name="end">Where it would end, perhaps in the next segment.</param>
-    /// <param name="ceiling">No frame behind this one may end beyond it.</param>
+    /// <param name="ceiling">No frame after this one may end beyond it.</param>
     public bool Allows(long place, long end, out long ceiling)
     {
         while (true)
@@ -84,7 +85,7 @@ internal sealed unsafe class ConsumerLimit(LogStore store, long bytesMax) : IDis
     /// <returns>The longest time that one sleep may last.</returns>
     public TimeSpan Prepare(out ulong sequence, int sleeps)
     {
-        TimeSpan sleep = store.RoomWake.Prepare(out sequence);
+        TimeSpan sleep = store.CapacityWake.Prepare(out sequence);
         // P37 acquire: pairs with P37 full in Announce.
         if (SharedWord.ReadAcquire(store.Control.ProducersMayWait) == SeenByAll)
             return sleep;

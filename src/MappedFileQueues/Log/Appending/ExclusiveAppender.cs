@@ -11,7 +11,7 @@ namespace MappedFileQueues.Log.Appending;
 /// Appends while holding the producers' lock exclusively. There is no claim, which would double the cost: the payload goes into
 /// free space, the place of the next header is zeroed, and one release store publishes the header.
 /// <code>
-/// 1 payload behind the place of the header        crash: bytes beyond the tail that no reader enters
+/// 1 payload after the place of the header         crash: bytes beyond the tail that no reader enters
 /// 2 zero the place of the next header             crash: the same
 /// 3 check that the header's place still holds 0   otherwise a process writes without the lock: fail
 /// 4 store the header (release)                    crash: the message is there
@@ -19,7 +19,7 @@ namespace MappedFileQueues.Log.Appending;
 /// </code>
 /// Without step 2 the bytes that a dead or abandoned append left would become headers after a shorter successor. The fence
 /// between 4 and 5 is the waiter's (membarrier); where that is unavailable an exchange replaces the store. Because dirty bytes
-/// may lie beyond the tail, the control page says "exclusive producer at work" until they are zeroed.
+/// may be beyond the tail, the control page says "exclusive producer at work" until they are zeroed.
 /// </summary>
 internal sealed unsafe class ExclusiveAppender : LogAppender
 {
@@ -29,10 +29,10 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     private int _appendsForWaiting;
     private int _threadForWaiting;
 
-    public ExclusiveAppender(LogStore store, FlushEngine flusher, SegmentRoller roller, bool waitersFence)
+    public ExclusiveAppender(LogStore store, FlushEngine flusher, SegmentRoller roller, bool waitersRunBarrier)
         : base(store, flusher, roller)
     {
-        _lane = new AppendLane(this, thread: null, ThrowIfDisposed, mayHaveBound: waitersFence);
+        _lane = new AppendLane(this, thread: null, ThrowIfDisposed, mayHaveBound: waitersRunBarrier);
         try
         {
             BeginCall(_lane, FrameHeader.Size);
@@ -179,7 +179,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         SharedWord.Exchange((ulong*)lane.Next, Checksum.PaddingHeader(lane.Offset, lane.ClaimLength));
         // The lane stays where it is: the claim's thread may be about to read where it may write.
         Store.Wake.WakeIfAwaited();
-        Store.RoomWake.WakeIfAwaited();
+        Store.CapacityWake.WakeIfAwaited();
     }
 
     protected override void MarkCall(AppendLane lane)

@@ -10,7 +10,7 @@ namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
 /// What both kinds of appending share: the limits, the claims for filling in place, and the end. An append makes sure of room
-/// (one compare with the lane's bound), writes the payload behind the header's place, publishes it by storing the header last,
+/// (one compare with the lane's bound), writes the payload after the header's place, publishes it by storing the header last,
 /// then reads one shared word, the waiters' flag.
 /// </summary>
 internal abstract unsafe class LogAppender : IProducerLanes
@@ -138,7 +138,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     /// <summary>
     /// Takes away the calling thread's own open claim: a Dispose would wait for it for ever. Call it before any wait, since
     /// another thread's Dispose may be waiting for the same claim. The claim's memory stays: the caller may be a fill callback,
-    /// which goes on writing there.
+    /// which continues writing there.
     /// </summary>
     public void FenceOwnClaim()
     {
@@ -157,7 +157,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     }
 
     /// <summary>
-    /// As <see cref="TakeBounds"/>, for the lanes that stand below an offset. Their places are read while their threads may move
+    /// As <see cref="TakeBounds"/>, for the lanes that are below an offset. Their places are read while their threads may move
     /// them: a wrong one costs a check on the rare path, or misses a lane.
     /// </summary>
     public void TakeBoundsBelow(long offset)
@@ -176,7 +176,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     public bool HasOwnOpenClaim() => FindLaneOfOwnClaim() is not null;
 
     /// <summary>Releases the mappings, after <see cref="Close"/> returned that all calls are over.</summary>
-    /// <returns>False when bytes that were never published may stand beyond the tail.</returns>
+    /// <returns>False when bytes that were never published may be beyond the tail.</returns>
     public abstract bool TryLeaveClean();
 
     /// <summary>Refuses new calls, waits for calls under way, ends open claims. See <see cref="AppendLane"/>.</summary>
@@ -185,7 +185,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     {
         _disposed = true;
         if (Store.Settings.UnconsumedBytesMax > 0)
-            Store.RoomWake.Interrupt();
+            Store.CapacityWake.Interrupt();
         FenceOwnClaim();
         bool clean = LaneDrain.Drain(Lanes(), Store.Settings.LockTimeout, TryFence);
         return clean && !_mustStayMapped;
@@ -271,7 +271,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     protected abstract AppendLane OwnLane();
 
     /// <summary>
-    /// Begins a call and makes the next place its own. On return the lane stands at that place; false when the consumers are too
+    /// Begins a call and makes the next place its own. On return the lane is at that place; false when the consumers are too
     /// far behind.
     /// </summary>
     protected abstract bool TryClaimFrames(AppendLane lane, long totalLength);
@@ -296,7 +296,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     /// </summary>
     protected abstract void PadFencedClaim(AppendLane lane);
 
-    /// <summary>Publishes the payload behind the lane's place; the call is over afterwards.</summary>
+    /// <summary>Publishes the payload after the lane's place; the call is over afterwards.</summary>
     protected abstract void Publish(AppendLane lane, ulong header, long length);
 
     /// <summary>
@@ -315,7 +315,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
         return offset;
     }
 
-    /// <summary>Copies a payload behind its header's place and returns the header that publishes it.</summary>
+    /// <summary>Copies a payload after its header's place and returns the header that publishes it.</summary>
     /// <param name="at">The header's place.</param>
     /// <param name="offset">Its offset.</param>
     /// <param name="payload">The payload.</param>

@@ -11,7 +11,7 @@ namespace MappedFileQueues.Log.Appending;
 /// </summary>
 internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDisposable
 {
-    /// <summary>The caller of an Exclusive producer is in another call, or a claim stands in the way.</summary>
+    /// <summary>The caller of an Exclusive producer is in another call, or a claim is in the way.</summary>
     private static readonly TimeSpan ShortSleep = TimeSpan.FromMilliseconds(1);
 
     private readonly Lock _lock = new();
@@ -20,7 +20,7 @@ internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDis
     private Thread? _thread;
     private bool _stopping;
 
-    /// <summary>While any call waits, later ones wait behind it.</summary>
+    /// <summary>While any call waits, later ones wait after it.</summary>
     public bool IsAnyThere
     {
         get
@@ -76,9 +76,9 @@ internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDis
 
         if (thread is null)
             return;
-        store.RoomWake.Interrupt();
+        store.CapacityWake.Interrupt();
         while (!thread.Join(TimeSpan.FromMilliseconds(20)))
-            store.RoomWake.Interrupt();
+            store.CapacityWake.Interrupt();
     }
 
     private void Run()
@@ -94,7 +94,7 @@ internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDis
             if (isShort && ShortSleep < sleep)
                 sleep = ShortSleep;
             long slept = Stopwatch.GetTimestamp();
-            store.RoomWake.Sleep(sequence, sleep);
+            store.CapacityWake.Sleep(sequence, sleep);
             if (Stopwatch.GetElapsedTime(slept) >= sleep)
                 EndIfReplaced(ref looked);
         }
@@ -170,7 +170,7 @@ internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDis
                 return;
             append.EndCancelled(cancellationToken);
             // Another call may be the first now, or none is left. Under the lock that the end of the queue takes.
-            store.RoomWake.Interrupt();
+            store.CapacityWake.Interrupt();
         }
     }
 
@@ -186,7 +186,7 @@ internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDis
             node.Value.End(LogAppender.Full, error);
         }
 
-        store.RoomWake.Interrupt();
+        store.CapacityWake.Interrupt();
     }
 
     private sealed class PendingAppend(PendingAppends owner, LogAppender appender, WaitingMessages messages)

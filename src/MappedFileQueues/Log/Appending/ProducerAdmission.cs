@@ -101,7 +101,7 @@ internal sealed unsafe class ProducerAdmission(LogStore store, SegmentRoller rol
             ZeroBeyondTail();
         if (alone && fences)
             // P8 full: before its first publish; pairs with P8 acquire in WakeSignal.
-            SharedWord.SetBits(store.Control.FenceNeeded, 1);
+            SharedWord.SetBits(store.Control.BarrierNeeded, 1);
         store.Control.AnnounceColdWord(ControlLayout.ExclusiveAtWorkAt, alone ? 1u : 0u);
         // P17 release: after the zeroing, and before the first append of this producer; pairs with P17 acquire above.
         SharedWord.WriteRelease(store.Control.ExclusiveAtWork, alone ? 1u : 0u);

@@ -13,9 +13,9 @@ namespace MappedFileQueues.Log.Appending;
 /// The rare path of every append: brings a lane to a free place with room for a frame. It walks over others' frames, allocates
 /// blocks, and rolls to the next segment.
 /// <para>The steps of a roll, and what a crash after each leaves: 1 make segment N + 1 (an unused file), 2 pad the rest of N by
-/// one compare-and-swap from free (walkers go on to N + 1), 3 enter N + 1: flush the directory unless that was done, and read
-/// low water again, because retention may have removed the segment while this producer was stopped; below low water, start again
-/// at the tail hint.</para>
+/// one compare-and-swap from free (walkers continue to N + 1), 3 enter N + 1: flush the directory unless that was done, and read
+/// the log start again, because retention may have removed the segment while this producer was stopped; below the log start,
+/// start again at the tail hint.</para>
 /// </summary>
 internal sealed unsafe class SegmentRoller(
     LogStore store, FlushEngine flusher, RetentionThread retention, ConsumerLimit? consumerLimit = null)
@@ -35,7 +35,7 @@ internal sealed unsafe class SegmentRoller(
     /// </summary>
     /// <param name="lane">The lane.</param>
     /// <param name="frameLength">The frame's length, or that of a whole batch.</param>
-    /// <param name="isForMessage">False: what is to stand there adds nothing that a consumer has to read.</param>
+    /// <param name="isForMessage">False: what is to be there adds nothing that a consumer has to read.</param>
     /// <returns>False when a message would be too far beyond the slowest consumer.</returns>
     public bool MakeRoom(AppendLane lane, long frameLength, bool isForMessage = false)
     {
@@ -90,15 +90,15 @@ internal sealed unsafe class SegmentRoller(
             SegmentMapping? segment = store.Window.TryAcquire(start);
             // P16 acquire: read after the segment was opened; pairs with P16 full in SegmentTrimmer, which raises it before a
             // segment is unlinked.
-            bool isBelowLowWater = start < SharedWord.ReadAcquire(store.Control.LowWater)
-                && !PlantedFaults.Has(PlantedFault.LowWaterNotReadAgain);
-            if (segment is null && !isBelowLowWater)
+            bool isBelowLogStart = start < SharedWord.ReadAcquire(store.Control.LogStart)
+                && !PlantedFaults.Has(PlantedFault.LogStartNotReadAgain);
+            if (segment is null && !isBelowLogStart)
             {
                 store.Maker.Make(start, SegmentMaker.FirstBlocks, lane.LookWhileWaiting);
                 continue;
             }
 
-            if (isBelowLowWater)
+            if (isBelowLogStart)
             {
                 if (segment is not null)
                     store.Window.Release(segment);
@@ -151,9 +151,9 @@ internal sealed unsafe class SegmentRoller(
     }
 
     /// <summary>
-    /// The first producer that goes on in the next segment says when this one was completed: retention by age depends on it. The
-    /// system itself notices stores into a mapped page only when the page was clean before. Before the hint, so that a producer
-    /// that dies in between leaves it to the next one.
+    /// The first producer that continues in the next segment says when this one was completed: retention by age depends on it.
+    /// The system itself notices stores into a mapped page only when the page was clean before. Before the hint, so that a
+    /// producer that dies in between leaves it to the next one.
     /// </summary>
     private void NoteCompleted(SegmentMapping segment)
     {
@@ -194,7 +194,7 @@ internal sealed unsafe class SegmentRoller(
                 return false;
             // P4 acquire: again, after the word that says so; pairs with P3 full and P4 full.
             header = SharedWord.ReadAcquire(segment.HeaderAt(position));
-            // A frame stood here. What follows it was published, and a claim would overwrite it.
+            // A frame was here. What follows it was published, and a claim would overwrite it.
             if (header == 0)
                 throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
         }
@@ -209,10 +209,10 @@ internal sealed unsafe class SegmentRoller(
 
     /// <summary>Whether walkers or a flush have passed a place, so that no header there is free.</summary>
     private bool IsPassed(SegmentMapping segment, long position) =>
-        segment.Start + position < store.PassedTo && segment.Start >= store.LowWater;
+        segment.Start + position < store.PassedTo && segment.Start >= store.LogStart;
 
     /// <summary>
-    /// False when another producer was faster: then a frame stands here. Only a segment that cannot grow leaves a rest that is
+    /// False when another producer was faster: then a frame is here. Only a segment that cannot grow leaves a rest that is
     /// longer than any frame, and no padding covers that.
     /// </summary>
     private bool TryPadRest(AppendLane lane, SegmentMapping segment, long position)
@@ -257,7 +257,7 @@ internal sealed unsafe class SegmentRoller(
             lane.WritableTo = segment.Start + there;
         }
 
-        // A frame may end at the ceiling; the bound leaves room for a header behind it.
+        // A frame may end at the ceiling; the bound leaves room for a header after it.
         long bound = consumerLimit is null
             ? limit
             : Math.Clamp(Math.Min(lane.Ceiling, lane.CeilingUntil) - segment.Start, 0, limit - FrameHeader.Size)
@@ -292,7 +292,7 @@ internal sealed unsafe class SegmentRoller(
     private bool TryRepairPatiently(SegmentMapping segment, long position, ulong header)
     {
         var deadline = new Deadline(OwnerExitMax);
-        while (!store.Holes.TryRepair(segment.HeaderAt(position), header, segment.Start + position))
+        while (!store.Claims.TryRepair(segment.HeaderAt(position), header, segment.Start + position))
         {
             if (deadline.IsOver)
                 return false;

@@ -15,16 +15,16 @@ namespace MappedFileQueues.Log.Appending;
 /// 1 claim: compare-and-swap the header from 0 to length + claimed + own slot and generation
 ///                                            crash: the claim is found dead and becomes padding
 /// 2 payload                                  crash: the same
-/// 3 publish: compare-and-swap from exactly the claimed value (a full fence); it fails when the claim was
+/// 3 publish: compare-and-swap from exactly the claimed value (a full barrier); it fails when the claim was
 ///   taken away: then nothing of the message is visible, and Produce throws  crash: the message is there
 /// 4 read the waiters' flag                   crash before waking: the flag stays up for the next publisher
 /// </code>
-/// <para>A header that damage has zeroed looks free, and a claim there would overwrite what was published behind it. A lane that
+/// <para>A header that damage has zeroed looks free, and a claim there would overwrite what was published after it. A lane that
 /// follows its own appends cannot meet one; a lane that was idle while others wrote can. The common path does not check. So a
 /// thread that finds an idle lane takes its bound away: the lane's own thread when it wakes a sleeper, as the last message
-/// before a pause does, and the flushing thread when what it has confirmed lies above the lane. On the rare path, and behind
-/// others' frames, a place is free only when no walker and no flush has passed it, by the tail hint and by confirmed, and when
-/// the word behind it is zero too (<see cref="IsBlank"/>).</para>
+/// before a pause does, and the flushing thread when what it has confirmed is above the lane. On the rare path, and behind
+/// others' frames, a place is free only when no walker and no flush has passed it, by the tail hint and by the durable offset,
+/// and when the word after it is zero too (<see cref="IsBlank"/>).</para>
 /// </summary>
 internal sealed unsafe class SharedAppender : LogAppender
 {
@@ -124,7 +124,7 @@ internal sealed unsafe class SharedAppender : LogAppender
 
     public override void AbandonClaim(AppendLane lane)
     {
-        Store.Holes.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
+        Store.Claims.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
         EndCall(lane);
     }
 
@@ -150,7 +150,7 @@ internal sealed unsafe class SharedAppender : LogAppender
     }
 
     protected override void PadFencedClaim(AppendLane lane) =>
-        Store.Holes.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
+        Store.Claims.Abandon((ulong*)lane.Next, lane.Claim, lane.Offset);
 
     /// <summary>This thread's lane, if it has one already.</summary>
     private AppendLane? FindOwnLane() =>
@@ -236,7 +236,7 @@ internal sealed unsafe class SharedAppender : LogAppender
     }
 
     /// <summary>
-    /// Whether the word behind a free header is zero, as everything beyond the tail is while Shared producers are at work. A
+    /// Whether the word after a free header is zero, as everything beyond the tail is while Shared producers are at work. A
     /// message that begins with zeros passes too.
     /// </summary>
     private static bool IsBlank(AppendLane lane, byte* at) =>

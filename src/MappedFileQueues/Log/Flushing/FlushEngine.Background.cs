@@ -101,21 +101,21 @@ internal sealed unsafe partial class FlushEngine
 
     /// <summary>
     /// After half an interval another process's flush is recent enough; after a whole interval it may be too old. Retention
-    /// raises the confirmed offset too, to low water, and flushes nothing. But when it has removed all that was published
+    /// raises the durable offset too, to the log start, and flushes nothing. But when it has removed all that was published
     /// before the last tick, the next tick is early enough for the rest: where messages live for less than half an interval,
     /// none is flushed only to be thrown away.
     /// <para>A checkpoint's flush is none either, unless it covers all of that: it ends where the tail's segment begins, and may
     /// come a second after the roll, so what is in that segment may be older than the flush. A flush of everything that ends
     /// there by chance is taken for one, and costs one more.</para>
     /// </summary>
-    /// <param name="confirmed">The confirmed offset.</param>
+    /// <param name="confirmed">The durable offset.</param>
     /// <param name="seenConfirmed">The same at the last tick.</param>
     /// <param name="seenLimit">No frame that was published at the last tick begins at or above it.</param>
-    /// <param name="lowWater">Low water.</param>
+    /// <param name="logStart">The log start.</param>
     /// <param name="segmentLength">Of the store.</param>
-    internal static bool IsRecent(long confirmed, long seenConfirmed, long seenLimit, long lowWater, long segmentLength) =>
+    internal static bool IsRecent(long confirmed, long seenConfirmed, long seenLimit, long logStart, long segmentLength) =>
         confirmed >= seenLimit
-        || (confirmed != seenConfirmed && confirmed > lowWater && confirmed % segmentLength != 0);
+        || (confirmed != seenConfirmed && confirmed > logStart && confirmed % segmentLength != 0);
 
     private TimeSpan Tick => _isIdle ? _halfInterval * 2 : _halfInterval;
 
@@ -194,7 +194,7 @@ internal sealed unsafe partial class FlushEngine
             // P36 acquire: after the mark; pairs with P36 full in Notice.
             if (Volatile.Read(ref _notices) != notices || _stopping)
                 return false;
-            // This includes what lies after an open claim: its owner may die, and nothing would tell.
+            // This includes what is after an open claim: its owner may die, and nothing would tell.
             if (FindPublishedEnd() > _store.ConfirmedOffset)
                 return false;
             _store.Wake.Sleep(sequence, IdleSleepMax);
@@ -297,7 +297,7 @@ internal sealed unsafe partial class FlushEngine
     {
         long completed = _seenCompleted;
         _seenCompleted = FindCompletedEnd();
-        return _store.KeepsLittle && _store.LowWater >= completed;
+        return _store.KeepsLittle && _store.LogStart >= completed;
     }
 
     /// <summary>
@@ -331,7 +331,7 @@ internal sealed unsafe partial class FlushEngine
             return;
         _lastTick = Stopwatch.GetTimestamp();
         bool isRecent = !_isIdle
-            && IsRecent(_store.ConfirmedOffset, _seenConfirmed, _seenLimit, _store.LowWater, _store.Meta.SegmentLength);
+            && IsRecent(_store.ConfirmedOffset, _seenConfirmed, _seenLimit, _store.LogStart, _store.Meta.SegmentLength);
         _seenLimit = new FrameWalk(_store).NowLimit;
         _isIdle = false;
         if (isRecent)
@@ -352,7 +352,7 @@ internal sealed unsafe partial class FlushEngine
         _seenConfirmed = confirmed;
         // Calls that wait for their own flush leave the checkpoint to this thread.
         if (IsCheckpointDue)
-            CheckpointConfirmed();
+            CheckpointDurable();
     }
 
     /// <summary>The interval's flush.</summary>

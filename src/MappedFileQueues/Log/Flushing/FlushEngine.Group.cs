@@ -22,8 +22,8 @@ internal sealed partial class FlushEngine
     private bool _isListClosed;
 
     /// <summary>As <see cref="WaitFor"/>, without blocking. Call it inside a call of the queue.</summary>
-    /// <param name="goal">What has to be on disk. Without an offset it may lie beyond what is published.</param>
-    /// <param name="offset">The result; null for the confirmed offset.</param>
+    /// <param name="goal">What has to be on disk. Without an offset it may be beyond what is published.</param>
+    /// <param name="offset">The result; null for the durable offset.</param>
     /// <param name="cancellationToken">Ends the wait; the messages stay appended.</param>
     public ValueTask<long> WaitForAsync(long goal, long? offset, CancellationToken cancellationToken)
     {
@@ -74,8 +74,8 @@ internal sealed partial class FlushEngine
     }
 
     /// <summary>
-    /// Flushes for the asynchronous calls and ends those whose goal is confirmed. Only the queue's thread calls it. Returns after
-    /// any progress: the nearest goal may lie after an open claim, and a nearer one may have come meanwhile.
+    /// Flushes for the asynchronous calls and ends those whose goal is durable. Only the queue's thread calls it. Returns after
+    /// any progress: the nearest goal may be after an open claim, and a nearer one may have come meanwhile.
     /// </summary>
     private void ServePending()
     {
@@ -164,7 +164,7 @@ internal sealed partial class FlushEngine
         public long Goal { get; private set; }
 
         /// <summary>
-        /// True if the caller chose the goal, which may lie beyond what is published: the published end is enough then.
+        /// True if the caller chose the goal, which may be beyond what is published: the published end is enough then.
         /// </summary>
         public bool IsGoalOpen { get; private set; }
 
@@ -182,7 +182,7 @@ internal sealed partial class FlushEngine
                     static (state, token) => ((PendingFlush)state!).Cancel(token), this);
         }
 
-        /// <summary>Moves the goal back to what is published now, if it lies beyond.</summary>
+        /// <summary>Moves the goal back to what is published now, if it is beyond.</summary>
         public void LimitGoal(long published) => (Goal, IsGoalOpen) = (Math.Min(Goal, published), false);
 
         /// <summary>Ends the call. The caller has taken it out of the list, so it ends once.</summary>

@@ -12,7 +12,7 @@ namespace MappedFileQueues.Log.Flushing;
 // leader                                            crash after it
 // 1 take the word, then the lock                    the lock is free; the next leader's look finds it within 100 ms
 // 2 one round (FlushEngine.Round.cs)                confirmed is unchanged or raised: both are true
-// 3 release the lock, then the word (full fence)    the same
+// 3 release the lock, then the word (full barrier)  the same
 // 4 read the waiters' flag, wake them               the flag stays up; a sleep lasts a second at most
 //
 // Threads that wait for the word are in a group (GroupCommitGate); the flag is for other processes, and for readers.
@@ -28,7 +28,7 @@ internal sealed unsafe partial class FlushEngine
     private static readonly TimeSpan LeasePauseMax = TimeSpan.FromMilliseconds(100);
 
     /// <summary>How long a sleep at a claimed frame lasts: a dead owner wakes no waiter.</summary>
-    private static readonly TimeSpan HolePauseMax = TimeSpan.FromMilliseconds(2);
+    private static readonly TimeSpan ClaimPauseMax = TimeSpan.FromMilliseconds(2);
 
     private readonly RepeatedLock _lease;
     private int _leadTaken;
@@ -41,7 +41,7 @@ internal sealed unsafe partial class FlushEngine
     // P24 full: one leader; pairs with P24 full in ReleaseLead.
     private bool TryTakeLead() => !IsLeadTaken && Interlocked.CompareExchange(ref _leadTaken, 1, 0) == 0;
 
-    /// <summary>Releases the lead and wakes the waiters: their messages are confirmed, or one of them leads next.</summary>
+    /// <summary>Releases the lead and wakes the waiters: their messages are durable, or one of them leads next.</summary>
     private void ReleaseLead()
     {
         long served = _group.EndServing();
@@ -80,7 +80,7 @@ internal sealed unsafe partial class FlushEngine
         }
 
         // P19 acquire: a target without a leader means that its leader died, and an error may have been reported to that process
-        // alone. The target's range lies above the confirmed offset, so this leader syncs all of it again; pairs with P19 release
+        // alone. The target's range is above the durable offset, so this leader syncs all of it again; pairs with P19 release
         // in Confirm.
         if (SharedWord.ReadAcquire(_store.Control.FlushTarget) != 0)
             SharedWord.WriteRelease(_store.Control.FlushTarget, 0); // P19 release: pairs with P19 acquire above.
@@ -112,7 +112,7 @@ internal sealed unsafe partial class FlushEngine
         }
     }
 
-    /// <summary>Leads until the goal is confirmed; false when another thread of this process leads.</summary>
+    /// <summary>Leads until the goal is durable; false when another thread of this process leads.</summary>
     private bool TryLead(long goal, in CallDeadline deadline, bool checkpoints)
     {
         if (!TryTakeLead())
@@ -129,7 +129,7 @@ internal sealed unsafe partial class FlushEngine
     }
 
     /// <summary>
-    /// Flushes in rounds until the goal is confirmed. Waits for another process's leader, and for claims of living producers.
+    /// Flushes in rounds until the goal is durable. Waits for another process's leader, and for claims of living producers.
     /// </summary>
     private void Lead(long goal, in CallDeadline deadline, bool checkpoints)
     {
@@ -142,7 +142,7 @@ internal sealed unsafe partial class FlushEngine
                 if (_store.ConfirmedOffset >= goal)
                     return;
                 pause = LeasePauseFirst;
-                WaitAtHole(deadline);
+                WaitAtClaim(deadline);
             }
 
             if (_store.ConfirmedOffset >= goal)
@@ -188,9 +188,9 @@ internal sealed unsafe partial class FlushEngine
     }
 
     /// <summary>
-    /// A claim of a living producer is in the way. Wakes the callers whose messages lie before it, then waits as a reader does.
+    /// A claim of a living producer is in the way. Wakes the callers whose messages are before it, then waits as a reader does.
     /// </summary>
-    private void WaitAtHole(in CallDeadline deadline)
+    private void WaitAtClaim(in CallDeadline deadline)
     {
         long served = _group.EndServing();
         // P24 full: confirmed was raised before the flags are read; pairs with P24 acquire in IsLeadTaken.
@@ -207,6 +207,6 @@ internal sealed unsafe partial class FlushEngine
 
         TimeSpan sleep = _store.Wake.Prepare(out ulong sequence);
         if (!IsAnythingUnflushed())
-            _store.Wake.Sleep(sequence, deadline.Limit(sleep < HolePauseMax ? sleep : HolePauseMax));
+            _store.Wake.Sleep(sequence, deadline.Limit(sleep < ClaimPauseMax ? sleep : ClaimPauseMax));
     }
 }

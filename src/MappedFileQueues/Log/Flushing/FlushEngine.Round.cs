@@ -11,13 +11,13 @@ namespace MappedFileQueues.Log.Flushing;
 // 2 mark: the target of this flush                  the mark without a holder of the lock says that its leader died
 // 3 sync every segment up to the target             confirmed is unchanged: the next leader syncs the range again
 // 4 at times: write a checkpoint at the target      recovery's walk begins there, or at the one before
-// 5 look for poison, raise confirmed (full)         recovery walks over the range by its checksums
+// 5 look for poison, raise durable (full)           recovery walks over the range by its checksums
 // 6 clear the mark                                  the same
 //
-// Confirmed <= published holds at every instant. A checkpoint is above confirmed only between steps 4 and 5, under the lock, and
-// never above what was synced. Step 4 comes before step 5 so that a flush whose checkpoint fails confirms nothing: it throws, and
-// the next flush in any process finds the queue poisoned. No message depends on step 4: it shortens the walk of the next opener,
-// and damage below a checkpoint is never taken for the end of the log.
+// The durable offset <= published holds at every instant. A checkpoint is above the durable offset only between steps 4 and 5,
+// under the lock, and never above what was synced. Step 4 comes before step 5 so that a flush whose checkpoint fails confirms
+// nothing: it throws, and the next flush in any process finds the queue poisoned. No message depends on step 4: it shortens the
+// walk of the next opener, and damage below a checkpoint is never taken for the end of the log.
 internal sealed unsafe partial class FlushEngine
 {
     /// <summary>How often a checkpoint is written, at most.</summary>
@@ -64,22 +64,22 @@ internal sealed unsafe partial class FlushEngine
     }
 
     /// <summary>
-    /// Writes a checkpoint at the confirmed offset if that has moved and no other thread or process is flushing. Recovery trusts
-    /// what lies before a checkpoint, and reports damage there instead of cutting it off.
+    /// Writes a checkpoint at the durable offset if that has moved and no other thread or process is flushing. Recovery trusts
+    /// what is before a checkpoint, and reports damage there instead of cutting it off.
     /// </summary>
-    private void CheckpointConfirmed()
+    private void CheckpointDurable()
     {
         if (!IsCheckpointed && !_store.Wake.IsPoisoned)
             TryLeadOneRound(limit: 0, checkpoint: true);
     }
 
-    /// <summary>One flush, under the lock: everything from the confirmed offset to the first hole or the limit.</summary>
+    /// <summary>One flush, under the lock: everything from the durable offset to the first hole or the limit.</summary>
     /// <param name="limit">The start of a segment; below confirmed for a checkpoint alone.</param>
     /// <param name="checkpoint">Whether it writes a checkpoint.</param>
     private void Round(long limit, bool checkpoint)
     {
         // P18 acquire: this leader, and a removal, alone raise it; pairs with P18 full in Confirm.
-        long from = SharedWord.ReadAcquire(_store.Control.Confirmed);
+        long from = SharedWord.ReadAcquire(_store.Control.Durable);
         if (limit > from)
             Confirm(from, limit, checkpoint);
         else if (checkpoint)
@@ -109,8 +109,8 @@ internal sealed unsafe partial class FlushEngine
         if (_store.Wake.IsPoisoned)
             throw _store.Poisoned();
         // P18 full: after the sync; pairs with P18 acquire in LogStore.
-        SharedWord.RaiseTo(_store.Control.Confirmed, to);
-        ProtocolSteps.Reach(ProtocolStep.ConfirmedRaised);
+        SharedWord.RaiseTo(_store.Control.Durable, to);
+        ProtocolSteps.Reach(ProtocolStep.DurableRaised);
         SharedWord.WriteRelease(_store.Control.FlushTarget, 0); // P19 release: done; pairs with P19 acquire in TryTakeLease.
         _store.Window.ForgetFlushed(to);
     }
@@ -122,7 +122,7 @@ internal sealed unsafe partial class FlushEngine
             for (long start = _store.Window.StartOf(from); start < to; start += _store.Window.SegmentLength)
             {
                 // P18 acquire: a removal raises it over what it removes meanwhile; pairs with P18 full in SegmentTrimmer.
-                if (SharedWord.ReadAcquire(_store.Control.Confirmed) >= start + _store.Window.SegmentLength)
+                if (SharedWord.ReadAcquire(_store.Control.Durable) >= start + _store.Window.SegmentLength)
                     continue;
                 _store.Maker.EnsureDirectoryFlushed(start);
                 _store.Window.Flush(start, Math.Max(0, from - start), Math.Min(_store.Window.SegmentLength, to - start));

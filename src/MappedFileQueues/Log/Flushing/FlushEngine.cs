@@ -8,9 +8,9 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Log.Flushing;
 
 /// <summary>
-/// The flushes of one queue. A leader (FlushEngine.Lead.cs) walks from the confirmed offset over published frames, syncs every
-/// segment in between (fdatasync covers other processes' stores too), checks for poison again, then raises the confirmed offset
-/// for every process (FlushEngine.Round.cs). All other threads that wait for a flush sleep until the confirmed offset has reached
+/// The flushes of one queue. A leader (FlushEngine.Lead.cs) walks from the durable offset over published frames, syncs every
+/// segment in between (fdatasync covers other processes' stores too), checks for poison again, then raises the durable offset
+/// for every process (FlushEngine.Round.cs). All other threads that wait for a flush sleep until the durable offset has reached
 /// their goal or until no thread leads; in that case one of them leads. Followers of this process's leader, and asynchronous
 /// calls, share its flush (FlushEngine.Group.cs); a thread that waits for another process's leader sleeps on the flush words of
 /// the control page. A thread of the queue flushes for calls that do not wait (FlushEngine.Background.cs).
@@ -34,7 +34,7 @@ internal sealed unsafe partial class FlushEngine : IDisposable
     public FlushFailure Failure { get; }
 
     /// <summary>
-    /// Flushes everything that was published before the call; returns the new confirmed offset. Waits for frames below that end
+    /// Flushes everything that was published before the call; returns the new durable offset. Waits for frames below that end
     /// which living producers have claimed; claims of dead producers become padding.
     /// </summary>
     public long Flush()
@@ -114,7 +114,7 @@ internal sealed unsafe partial class FlushEngine : IDisposable
         {
             if (_ticks && !_store.Wake.IsPoisoned)
                 FlushAtEnd();
-            CheckpointConfirmed();
+            CheckpointDurable();
         }
         catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
         {

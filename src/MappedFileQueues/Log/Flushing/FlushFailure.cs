@@ -13,7 +13,7 @@ namespace MappedFileQueues.Log.Flushing;
 /// <code>
 /// flushing thread                                  appending thread, rare path
 /// 1 refusing = true                                1 set the lane's bound
-/// 2 full fence                                     2 full fence
+/// 2 full barrier                                   2 full barrier
 /// 3 take the bounds away                           3 read refusing; if true, take the own bound away again and throw
 /// </code>
 /// One of the two threads sees the other's first step, so no lane keeps a bound that it was given at the same time.
@@ -76,7 +76,7 @@ internal sealed class FlushFailure(LogStore store)
     }
 
     /// <summary>
-    /// The reason why appends are refused; null while they are not. Call it after a full fence that follows the lane's bound.
+    /// The reason why appends are refused; null while they are not. Call it after a full barrier that follows the lane's bound.
     /// </summary>
     public MappedFileQueueException? FindRefusal()
     {

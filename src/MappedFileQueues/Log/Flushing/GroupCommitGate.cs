@@ -14,14 +14,14 @@ namespace MappedFileQueues.Log.Flushing;
 /// <code>
 /// follower, its message published                   leader
 /// 1 group = the open one; word = that group's       1 takes the lead
-/// 2 raise the mark "asleep" to the group (full)     2 closes the open group (full), then walks, syncs, raises confirmed
+/// 2 raise the mark "asleep" to the group (full)     2 closes the open group (full), then walks, syncs, raises durable
 /// 3 look again: confirmed, lead taken, not served   3 marks the group as served
 /// 4 sleep while the word is unchanged               4 releases the lead (full)
 ///                                                   5 "asleep" at or above the open group: its word + 1, wake one
 ///                                                   6 "asleep" at or above the served group: its word + 1, wake all
 /// </code>
 /// A thread that wakes in a group that was not served may be the one that was called to lead. If it leaves without having led
-/// (its message is confirmed, or its time is up) and no thread leads, it calls the next one. A leader always calls the next one,
+/// (its message is durable, or its time is up) and no thread leads, it calls the next one. A leader always calls the next one,
 /// whether or not its flush succeeded. All these words belong to this process alone; leaders of other processes sleep on words of
 /// the control page.
 /// <para>Callers that a flush has freed come back at once with their next message. Without <see cref="Gather"/> the first of them
@@ -127,7 +127,7 @@ internal sealed unsafe class GroupCommitGate
     }
 
     /// <summary>
-    /// Leader's step 5, and the duty of a follower that was called to lead and did not. Call it after a full fence.
+    /// Leader's step 5, and the duty of a follower that was called to lead and did not. Call it after a full barrier.
     /// </summary>
     public void CallNext()
     {
@@ -137,7 +137,7 @@ internal sealed unsafe class GroupCommitGate
             Wake(open, countMax: 1);
     }
 
-    /// <summary>Leader's step 6. Call it after a full fence.</summary>
+    /// <summary>Leader's step 6. Call it after a full barrier.</summary>
     public void WakeServed(long group)
     {
         if (IsAsleep(group))
@@ -151,7 +151,7 @@ internal sealed unsafe class GroupCommitGate
             Wake(group, int.MaxValue);
     }
 
-    // P28 acquire: after the fence that follows the sleepers' condition; pairs with P28 full in Prepare.
+    // P28 acquire: after the barrier that follows the sleepers' condition; pairs with P28 full in Prepare.
     private bool IsAsleep(long group) => Volatile.Read(ref _asleep) >= group;
 
     private void Wake(long group, int countMax)

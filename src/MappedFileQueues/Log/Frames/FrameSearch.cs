@@ -5,14 +5,14 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Frames;
 
 /// <summary>
-/// Finds where the log goes on behind a damaged frame, inside its segment. A checksum covers the frame's own offset, so a frame
+/// Finds where the log continues after a damaged frame, inside its segment. A checksum covers the frame's own offset, so a frame
 /// that fits its place was written there as a frame. In this order:
 /// <code>
-/// 1 the damaged header is plausible, and a good frame stands where it ends: go on there. But a message with a damaged length may
-///   hide others: then go on with the first whole frame in between. Padding hides none: it may contain the frames of a batch that
-///   was never published
-/// 2 the header's high half is the checksum of padding up to some good frame: its low half is damaged, go on with that frame
-/// 3 the first whole frame behind it, but never inside a claim: the content of a living owner's claim is not published yet (the
+/// 1 the damaged header is plausible, and a good frame is where it ends: continue there. But a message with a damaged length may
+///   hide others: then continue with the first whole frame in between. Padding hides none: it may contain the frames of a batch
+///   that was never published
+/// 2 the header's high half is the checksum of padding up to some good frame: its low half is damaged, continue with that frame
+/// 3 the first whole frame after it, but never inside a claim: the content of a living owner's claim is not published yet (the
 ///   search is blocked until it is), the content of a dead one's never will be
 /// </code>
 /// It uses positioned reads: beyond what is allocated a load from the mapping could fault. One search sees one moment; the log
@@ -86,7 +86,7 @@ internal sealed class FrameSearch(LogView log, SegmentMapping segment, long limi
         return -1;
     }
 
-    /// <summary>The first whole frame behind a position that ends at or before another.</summary>
+    /// <summary>The first whole frame after a position that ends at or before another.</summary>
     private long FindWhole(long position, long end)
     {
         var sums = new RangeChecksum(segment.File, segment.Start, position, log.Checksum);

@@ -28,7 +28,7 @@ internal unsafe struct FrameWalk(LogStore store)
     public ulong ClaimInTheWay { get; private set; }
 
     /// <summary>
-    /// No frame that is published now begins at or above this. Without a limit, a walk behind a faster producer would never end.
+    /// No frame that is published now begins at or above this. Without a limit, a walk after a faster producer would never end.
     /// Every producer raises the tail hint when it enters a segment, before its first frame there.
     /// </summary>
     public readonly long NowLimit
@@ -41,7 +41,7 @@ internal unsafe struct FrameWalk(LogStore store)
         }
     }
 
-    /// <summary>The end of the last frame that is published now, whatever holes lie before it.</summary>
+    /// <summary>The end of the last frame that is published now, whatever holes are before it.</summary>
     public long FindPublishedEnd(long from)
     {
         long published = from;
@@ -78,11 +78,11 @@ internal unsafe struct FrameWalk(LogStore store)
     }
 
     /// <summary>
-    /// A segment file may exist long before the tail reaches it. Its start counts once a frame stands there, or when the segment
+    /// A segment file may exist long before the tail reaches it. Its start counts once a frame is there, or when the segment
     /// before it is full.
     /// </summary>
     private bool IsSegmentStart(long offset) =>
-        offset == store.LowWater || WalkOver(offset - store.Window.SegmentLength, offset) == offset;
+        offset == store.LogStart || WalkOver(offset - store.Window.SegmentLength, offset) == offset;
 
     private long WalkOver(long from, long limit)
     {
@@ -141,7 +141,7 @@ internal unsafe struct FrameWalk(LogStore store)
         {
             if (position + FrameHeader.Size > readable && !MayRead(segment, position, out readable))
                 return false;
-            // P4 acquire: pairs with P1 release, P2, P3 and P4 full in the appenders and HoleRepair.
+            // P4 acquire: pairs with P1 release, P2, P3 and P4 full in the appenders and ClaimRepair.
             ulong header = SharedWord.ReadAcquire((ulong*)(first + position));
             if (header == 0)
             {

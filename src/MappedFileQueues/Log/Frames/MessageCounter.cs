@@ -4,7 +4,7 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.Frames;
 
 /// <summary>
-/// Counts messages by the headers of their frames. No counter stands in the log, and a division by the length of a struct's frame
+/// Counts messages by the headers of their frames. No counter is in the log, and a division by the length of a struct's frame
 /// would count abandoned claims and the rest of a segment that was too short for a batch (decision 23). Each segment begins with
 /// a frame, so segments are counted one by one, and one that is removed meanwhile does not end the count.
 /// </summary>
@@ -28,7 +28,7 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
     /// After <see cref="Count"/>: how many of the messages begin at a frame's start or later; null when damage is in the way.
     /// </summary>
     /// <param name="offset">The frame's start.</param>
-    /// <param name="oldest">What lies before it is gone, and counts no more.</param>
+    /// <param name="oldest">What is before it is gone, and counts no more.</param>
     public long? CountFrom(long offset, long oldest)
     {
         offset = Math.Max(Math.Max(offset, oldest), _from);
@@ -45,12 +45,12 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
     }
 
     /// <summary>
-    /// Where the last messages of a given count begin; the oldest offset when there are fewer. Reads the headers of the segments
+    /// Where the last messages of a given count begin; the log start when there are fewer. Reads the headers of the segments
     /// that hold them.
     /// </summary>
     /// <param name="count">How many.</param>
     /// <param name="end">The end of the published messages.</param>
-    /// <param name="findOldest">The oldest offset now; retention may raise it meanwhile.</param>
+    /// <param name="findOldest">The log start now; retention may raise it meanwhile.</param>
     /// <param name="corrupt">Makes the exception for a header that leads nowhere.</param>
     public long FindFromEnd(long count, long end, Func<long> findOldest, Func<long, Exception> corrupt)
     {

@@ -8,7 +8,7 @@ namespace MappedFileQueues.Log.Frames;
 
 /// <summary>
 /// Reads one segment file frame by frame, with positioned reads instead of a mapping: a file may be too short, and after a power
-/// cut a mapping may show bytes that the disk does not hold. Reads ahead, from 4 KiB (a clean store is read in one place) to 1
+/// loss a mapping may show bytes that the disk does not hold. Reads ahead, from 4 KiB (a clean store is read in one place) to 1
 /// MiB, with a buffer of that size: thousands of segments may be scanned in a row.
 /// </summary>
 internal sealed class SegmentScanner(PlatformFile file, long start, long segmentLength, FrameChecksum checksum)

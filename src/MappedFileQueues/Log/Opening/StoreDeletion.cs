@@ -11,14 +11,14 @@ namespace MappedFileQueues.Log.Opening;
 /// <code>
 /// step                                                    killed after it
 /// 1 under `open` and alone: rename `queue.meta`, flush    no store any more; no process creates one here, and the next
-///   the directory                                         deletion goes on
+///   the directory                                         deletion continues
 /// 2 remove everything except `locks` and that file        the same; the next deletion makes `locks` again if step 3 was begun
 /// 3 release the locks (Windows deletes no file that is    the same
 ///   held), remove `locks`, flush the directory
 /// 4 remove the renamed file, flush the directory          an empty folder
 /// 5 remove the folder, if it is still empty               -
 /// </code>
-/// Each flush comes before something that must not survive a power cut alone: without the first one, a store whose files are
+/// Each flush comes before something that must not survive a power loss alone: without the first one, a store whose files are
 /// partly gone would be back; without the second one, files of a store in a folder that nothing says is being deleted.
 /// </summary>
 internal static class StoreDeletion

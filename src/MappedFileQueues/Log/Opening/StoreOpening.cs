@@ -15,9 +15,9 @@ namespace MappedFileQueues.Log.Opening;
 /// before `attached` is held.
 /// <code>
 /// attached          control says                    then
-/// exclusively       this boot                       recover after deaths, or after a cut if memory was lost nevertheless
+/// exclusively       this boot                       recover after deaths, or after a power loss if memory was lost nevertheless
 /// exclusively       nothing valid                   the same; the checkpoint names the boot
-/// exclusively       another boot, an unknown one,   recover after a cut
+/// exclusively       another boot, an unknown one,   recover after a power loss
 ///                   poison, a cut under way
 /// shared, twice     recovered                       another process is alive, memory is whole: just attach
 /// shared            anything else                   release it, and try exclusively again

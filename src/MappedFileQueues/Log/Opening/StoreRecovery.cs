@@ -11,23 +11,23 @@ namespace MappedFileQueues.Log.Opening;
 
 /// <summary>
 /// Recovers a store for a lone opener, under `open`, before any append: finds the tail from the checkpoint on (never from the
-/// hint: producers walk over living claims, so the hint may stand above a hole), and rewrites every word of the control page.
+/// hint: producers walk over living claims, so the hint may be above a hole), and rewrites every word of the control page.
 /// <code>
 /// which recovery
-/// the last one left a cut unfinished          after a cut
-/// another boot, an unknown one, poison        after a cut
+/// the last one left a cut unfinished          after a power loss
+/// another boot, an unknown one, poison        after a power loss
 /// this boot                                   after deaths; a state that is impossible while memory is whole (below, and beyond
-///                                             the tail: MemoryWitness) turns it into one after a cut
+///                                             the tail: PageCacheLossDetector) turns it into one after a power loss
 ///
-/// met on the way             after deaths, flushed      after deaths, not flushed   after a cut
-/// free header                the tail, if nothing is beyond it (MemoryWitness)      the tail
+/// met on the way             after deaths, flushed      after deaths, not flushed   after a power loss
+/// free header                the tail, if no memory was lost (PageCacheLossDetector)   the tail
 /// claimed                    damage                     its owner is dead: padding  the tail
-/// checksum right             go on                      go on                       go on
-/// checksum wrong             go on: readers report it   after a cut                 the tail
-/// not plausible              damage                     after a cut                 the tail
-/// batch that does not end    damage                     after a cut                 the tail is the batch's first frame
+/// checksum right             continue                   continue                    continue
+/// checksum wrong             continue: readers say so  after a power loss          the tail
+/// not plausible              damage                     after a power loss          the tail
+/// batch that does not end    damage                     after a power loss          the tail is the batch's first frame
 /// file too short             damage                     damage                      the tail
-/// beyond `allocated`, in a   as if it were not          after a cut                 as if it were not
+/// beyond `allocated`, in a   as if it were not          after a power loss          as if it were not
 /// recycled segment
 /// after the tail             dirty bytes of a dead Exclusive producer are zeroed    set aside in salvage/, zeroed; later
 ///                                                                                   segments moved away, cursors clamped,
@@ -37,7 +37,7 @@ namespace MappedFileQueues.Log.Opening;
 /// readers read up to it, nothing is cut off. Without a valid control page only the checkpoint is known, and the epoch is raised
 /// even so: an end of the log may be lost without a trace. It is raised, too, in a copy of a store (a backup that was restored),
 /// where nothing is cut: the other store, or the one that was here before, gives the same offsets to other messages.
-/// If it is killed at any point and run again, it finds the same tail: until the last step it changes only what lies at or beyond
+/// If it is killed at any point and run again, it finds the same tail: until the last step it changes only what is at or beyond
 /// the tail. From before its first change to after its last, the stage in the control page says that the store is not recovered.
 /// </summary>
 internal sealed unsafe class StoreRecovery(
@@ -77,8 +77,8 @@ internal sealed unsafe class StoreRecovery(
         bool isThisBoot = os.Boot.IsSameAs(recoveredIn);
         // Kept as another process wrote it: the page then stays valid throughout.
         Guid boot = isThisBoot ? recoveredIn : os.Boot.Stored;
-        SegmentStarts segments = OldestOffset.List(directory, meta);
-        bool wasCutting = control.Stage == RecoveryStage.AfterCut;
+        SegmentStarts segments = LogStartSearch.List(directory, meta);
+        bool wasCutting = control.Stage == RecoveryStage.AfterPowerLoss;
         bool isNew = segments.Count == 0 && checkpoint is { Offset: 0, Sequence: 0 } && !isPoisoned && !HasCursors()
             && !(isControlValid && control.Stage == RecoveryStage.Finished);
         bool isCut = !isNew && (!isThisBoot || isPoisoned || wasCutting);
@@ -101,7 +101,7 @@ internal sealed unsafe class StoreRecovery(
             long allocated = allocatedBefore == 0 ? long.MaxValue : allocatedBefore;
             tail = search.FindAfterDeaths(from, flushedTo, allocated, segments);
             if (tail.Fault == TailFault.None)
-                tail = new MemoryWitness(directory, meta, _checksum, isControlValid ? control : null)
+                tail = new PageCacheLossDetector(directory, meta, _checksum, isControlValid ? control : null)
                     .Judge(tail.Offset, flushedTo, segments, search.IsInClaim);
             isCut = tail.Fault == TailFault.MemoryLoss;
             if (!isCut)
@@ -114,14 +114,14 @@ internal sealed unsafe class StoreRecovery(
         if (isPoisoned)
             new SegmentRewrite(directory, meta).Apply(segments.From(from - meta.SegmentLength + 1));
         if (isCut)
-            tail = new TailSearch(directory, meta, _checksum).FindAfterCut(from, segments);
+            tail = new TailSearch(directory, meta, _checksum).FindAfterPowerLoss(from, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
         bool isStartThere = IsStartThere(removed, tail.Offset, segments);
         if (isCut && tail.CorruptAt < 0)
         {
             epoch++;
             RemoveLeftovers(removed, segments, epoch, isStartThere);
-            new CutOff(directory, meta, _checksum, epoch).Apply(tail.Offset, segments);
+            new LogTruncation(directory, meta, _checksum, epoch).Apply(tail.Offset, segments);
             checkpoints.WriteBoth(tail.Offset, epoch, boot);
             directory.Delete(StoreNames.Poison);
         }
@@ -146,13 +146,13 @@ internal sealed unsafe class StoreRecovery(
         // Whoever made the store, or its policy, may have died between the rename and its flush.
         directory.FlushEntries("");
         slots.ResetWornOut();
-        long lowWater = Math.Max(removed, FindLowWater(tail.Offset, segments, isTrusted: isControlValid && !isCut));
+        long logStart = Math.Max(removed, FindLogStart(tail.Offset, segments, isTrusted: isControlValid && !isCut));
         bool isWholeAgain = tail.CorruptAt < 0;
         var words = new ColdWords(
-            isCut && !isWholeAgain ? Guid.Empty : boot, epoch, lowWater, isCut && isWholeAgain ? tail.Offset : flushedTo);
+            isCut && !isWholeAgain ? Guid.Empty : boot, epoch, logStart, isCut && isWholeAgain ? tail.Offset : flushedTo);
         var dirt = new Dirt(mayBeDirty && !isWholeAgain, allocatedBefore);
-        long confirmed = isCut && isWholeAgain ? tail.Offset : Math.Max(checkpoint?.Offset ?? 0, lowWater);
-        Debug.Assert(!isWholeAgain || (lowWater <= confirmed && confirmed <= tail.Offset), "Log start <= confirmed <= tail.");
+        long confirmed = isCut && isWholeAgain ? tail.Offset : Math.Max(checkpoint?.Offset ?? 0, logStart);
+        Debug.Assert(!isWholeAgain || (logStart <= confirmed && confirmed <= tail.Offset), "Log start <= confirmed <= tail.");
         Rebuild(tail, confirmed, words, dirt, segments);
         control.MetaOrigin = isWholeAgain && origin != default ? origin : originBefore;
         return new OpeningRecovery(isCut && isWholeAgain, repairedClaims);
@@ -171,14 +171,14 @@ internal sealed unsafe class StoreRecovery(
             control.SealColdBlock(meta.StoreId);
         }
 
-        control.SetStage(isCut ? RecoveryStage.AfterCut : RecoveryStage.AfterDeaths);
+        control.SetStage(isCut ? RecoveryStage.AfterPowerLoss : RecoveryStage.AfterDeaths);
         ProtocolSteps.Reach(ProtocolStep.RecoveryBegun);
     }
 
     /// <summary>Also on disk: the cut removes the evidence of the loss, and the next opener must continue the cut.</summary>
     private void NoteLoss()
     {
-        control.SetStage(RecoveryStage.AfterCut);
+        control.SetStage(RecoveryStage.AfterPowerLoss);
         using PlatformFile? file = directory.Open(StoreNames.Control, FileOpening.ReadWrite);
         file?.Sync();
     }
@@ -194,21 +194,21 @@ internal sealed unsafe class StoreRecovery(
     /// </summary>
     private long FindFlushedTo(long checkpoint, bool isControlValid) => isControlValid
         // P18 acquire: alone; pairs with P18 full in FlushEngine.
-        ? Math.Max(checkpoint, Math.Max(SharedWord.ReadAcquire(control.Confirmed), control.FlushedBelow))
+        ? Math.Max(checkpoint, Math.Max(SharedWord.ReadAcquire(control.Durable), control.FlushedBelow))
         : checkpoint;
 
     /// <summary>
-    /// After a cut only the contiguous run counts: segments that retention had removed may be back. After deaths low water
-    /// counts, and a segment missing above it hides nothing that lies before it. But a removal that died before it recorded low
-    /// water has removed nothing: the segments before it are there, and a consumer may have moved back to them.
+    /// After a power loss only the contiguous run counts: segments that retention had removed may be back. After deaths the log
+    /// start counts, and a segment missing above it hides nothing that is before it. But a removal that died before it recorded
+    /// the log start has removed nothing: the segments before it are there, and a consumer may have moved back to them.
     /// </summary>
-    private long FindLowWater(long tail, SegmentStarts segments, bool isTrusted)
+    private long FindLogStart(long tail, SegmentStarts segments, bool isTrusted)
     {
         // P16 acquire: alone; pairs with P16 full in SegmentTrimmer.
-        long lowWater = isTrusted ? SharedWord.ReadAcquire(control.LowWater) : long.MaxValue;
-        if (lowWater <= tail && PlantedFaults.Has(PlantedFault.UnrecordedLowWaterKept))
-            return lowWater;
-        return OldestOffset.OfRun(directory, segments, Math.Min(lowWater, tail), meta.SegmentLength);
+        long logStart = isTrusted ? SharedWord.ReadAcquire(control.LogStart) : long.MaxValue;
+        if (logStart <= tail && PlantedFaults.Has(PlantedFault.UnrecordedLogStartKept))
+            return logStart;
+        return LogStartSearch.OfRun(directory, segments, Math.Min(logStart, tail), meta.SegmentLength);
     }
 
     /// <summary>
@@ -216,9 +216,9 @@ internal sealed unsafe class StoreRecovery(
     /// </summary>
     private long ReadRemoved()
     {
-        using var file = new CheckpointFile(directory, meta.StoreId, StoreNames.LowWater);
+        using var file = new CheckpointFile(directory, meta.StoreId, StoreNames.LogStart);
         file.Sync();
-        return CheckpointFile.ReadLowWater(directory, meta);
+        return CheckpointFile.ReadLogStart(directory, meta);
     }
 
     /// <summary>
@@ -226,10 +226,10 @@ internal sealed unsafe class StoreRecovery(
     /// be younger than the segments. The tail hint proves nothing here: it is raised at a segment's start.
     /// </summary>
     private bool IsStartThere(long removed, long tail, SegmentStarts segments) => tail > removed
-        && segments.Contains(removed) && OldestOffset.HasFrame(directory, removed, meta.SegmentLength);
+        && segments.Contains(removed) && LogStartSearch.HasFrame(directory, removed, meta.SegmentLength);
 
     /// <summary>
-    /// Removes spares, and segments of which a deletion that died, or a power cut, left the names. Where the log's start is not
+    /// Removes spares, and segments of which a deletion that died, or a power loss, left the names. Where the log's start is not
     /// there they may be all that is left of the log: they are set aside in `salvage/`.
     /// </summary>
     private void RemoveLeftovers(long removed, SegmentStarts segments, long epoch, bool isStartThere)
@@ -243,7 +243,7 @@ internal sealed unsafe class StoreRecovery(
             if (isStartThere)
                 directory.Delete(StoreNames.Segment(start));
             else
-                new CutOff(directory, meta, _checksum, epoch).SetAside(start, removed);
+                new LogTruncation(directory, meta, _checksum, epoch).SetAside(start, removed);
             segments.Remove(start);
         }
 
@@ -269,7 +269,7 @@ internal sealed unsafe class StoreRecovery(
         || (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
 
     /// <summary>
-    /// Where the walk begins: at the checkpoint, or at the first segment when there is none, but behind what was removed. Never
+    /// Where the walk begins: at the checkpoint, or at the first segment when there is none, but after what was removed. Never
     /// assumes an empty log.
     /// </summary>
     private long CheckStart(CheckpointRecord? checkpoint, long removed, SegmentStarts segments)
@@ -303,7 +303,7 @@ internal sealed unsafe class StoreRecovery(
     /// <summary>
     /// Zeroes the bytes that a dead Exclusive producer left between the tail and the allocated bound, and syncs, even when all
     /// are zero by now: frames of an unpublished batch may be on disk already. A message that ends where such a frame begins
-    /// would bring the frame back, if a power cut keeps that message and loses the zeros.
+    /// would bring the frame back, if a power loss keeps that message and loses the zeros.
     /// </summary>
     private void ZeroDirtyBytes(long tail, long allocated, SegmentStarts segments)
     {
@@ -312,15 +312,15 @@ internal sealed unsafe class StoreRecovery(
             return;
         using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
         long limit = Math.Min(Math.Min(allocated - start, meta.SegmentLength), file.Length);
-        CutOff.ZeroFrom(file, new SegmentScanner(file, start, meta.SegmentLength, _checksum), tail - start, limit);
+        LogTruncation.ZeroFrom(file, new SegmentScanner(file, start, meta.SegmentLength, _checksum), tail - start, limit);
         file.Sync();
     }
 
     /// <summary>
     /// In a recycled segment what is allocated ends at the tail where memory was lost without a trace, and at the end of the
-    /// tail's page from now on. No sync: what a power cut brings back there, the next recovery does not trust.
+    /// tail's page from now on. No sync: what a power loss brings back there, the next recovery does not trust.
     /// </summary>
-    private void ZeroRestOfPage(PlatformFile file, long start, long position) => CutOff.ZeroFrom(
+    private void ZeroRestOfPage(PlatformFile file, long start, long position) => LogTruncation.ZeroFrom(
         file, new SegmentScanner(file, start, meta.SegmentLength, _checksum), position,
         Math.Min(meta.SegmentLength, (position | 4095) + 1));
 
@@ -336,7 +336,7 @@ internal sealed unsafe class StoreRecovery(
         control.Clear(keepsColdBlock);
         ProtocolSteps.Reach(ProtocolStep.ControlCleared);
         *control.TailHint = tail.Offset;
-        *control.Confirmed = Math.Min(confirmed, tail.Offset);
+        *control.Durable = Math.Min(confirmed, tail.Offset);
         *control.Allocated = allocated;
         // A tail on a segment's edge may have no file yet: the process that makes it must flush its name.
         *control.DirectoryFlushed = segmentStart + (segments.Contains(segmentStart) ? 1 : 0);
@@ -360,7 +360,7 @@ internal sealed unsafe class StoreRecovery(
     private void RebuildColdWords(TailSearchResult tail, ColdWords cold, Dirt dirt)
     {
         control.SetColdWord(ControlLayout.FlushedBelowAt, (ulong)cold.FlushedBelow, meta.StoreId);
-        control.SetColdWord(ControlLayout.LowWaterAt, (ulong)cold.LowWater, meta.StoreId);
+        control.SetColdWord(ControlLayout.LogStartAt, (ulong)cold.LogStart, meta.StoreId);
         control.SetColdWord(ControlLayout.ExclusiveAtWorkAt, dirt.Remains ? 1u : 0u, meta.StoreId);
         control.SetColdWord(ControlLayout.CorruptAtAt, (ulong)(tail.CorruptAt + 1), meta.StoreId);
     }
@@ -368,9 +368,9 @@ internal sealed unsafe class StoreRecovery(
     /// <summary>The new content of the cold block.</summary>
     /// <param name="Boot">The current boot; empty when the next opener must do it all again.</param>
     /// <param name="Epoch">The epoch of the offsets that are assigned now.</param>
-    /// <param name="LowWater">Offsets below it are gone.</param>
+    /// <param name="LogStart">Offsets below it are gone.</param>
     /// <param name="FlushedBelow">What is known to be on disk.</param>
-    private readonly record struct ColdWords(Guid Boot, long Epoch, long LowWater, long FlushedBelow);
+    private readonly record struct ColdWords(Guid Boot, long Epoch, long LogStart, long FlushedBelow);
 
     /// <summary>The bytes that a dead Exclusive producer left beyond the tail of a log that cannot be repaired now.</summary>
     /// <param name="Remains">They were not zeroed.</param>

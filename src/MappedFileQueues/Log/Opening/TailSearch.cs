@@ -57,10 +57,10 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
         return Find(from, segments);
     }
 
-    /// <summary>After a cut: a frame that is not whole and valid ends the log.</summary>
+    /// <summary>After a power loss: a frame that is not whole and valid ends the log.</summary>
     /// <param name="from">The checkpoint, or the first segment.</param>
     /// <param name="segments">The existing segments.</param>
-    public TailSearchResult FindAfterCut(long from, SegmentStarts segments)
+    public TailSearchResult FindAfterPowerLoss(long from, SegmentStarts segments)
     {
         _isCut = true;
         return Find(from, segments);
@@ -84,13 +84,13 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             if (PlantedFaults.Has(PlantedFault.DeadFrameReused))
                 padding = 0;
             file.WriteAt(BitConverter.GetBytes(padding), offset - start);
-            ProtocolSteps.Reach(ProtocolStep.HolePadded);
+            ProtocolSteps.Reach(ProtocolStep.ClaimPadded);
         }
 
         return _claims.Count;
     }
 
-    /// <summary>Whether an offset lies inside one of these claims.</summary>
+    /// <summary>Whether an offset is inside one of these claims.</summary>
     public bool IsInClaim(long offset) => _claims?.Exists(found => offset > found.Offset
         && offset < found.Offset + FrameHeader.FrameLength(FrameHeader.Length(found.Claim))) == true;
 
@@ -142,7 +142,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     }
 
     /// <summary>
-    /// Whether the log goes on where old bytes are. While memory is whole, a place and the header after it are zeroed before
+    /// Whether the log continues where old bytes are. While memory is whole, a place and the header after it are zeroed before
     /// anything is appended there, so the word that says how far is older than the log: what was appended in between is lost,
     /// and old bytes in its place may look like a claim. At the start of a segment there may be no more than the padding of the
     /// one before.
@@ -150,7 +150,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     private bool IsBeyondAllocated(ulong header, long position, long offset) => offset >= _flushedTo
         && (header == 0 ? position > 0 && offset > _allocated : offset >= _allocated);
 
-    /// <summary>Null for a frame behind which the log goes on.</summary>
+    /// <summary>Null for a frame after which the log continues.</summary>
     private TailSearchResult? JudgeAfterDeaths(SegmentScanner scanner, ulong header, long position)
     {
         long offset = scanner.Start + position;
@@ -166,7 +166,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             return null;
         }
 
-        // Behind a damaged payload that was flushed the log goes on; a reader of that message gets the error.
+        // Behind a damaged payload that was flushed the log continues; a reader of that message gets the error.
         return fault == TailFault.Damage || scanner.IsWhole(header, position) ? null : new TailSearchResult(offset, fault);
     }
 
@@ -179,8 +179,8 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
     }
 
     /// <summary>
-    /// Half a batch does not count: after a cut the log ends where the batch began. After deaths there is no half batch, because
-    /// the first header is written last.
+    /// Half a batch does not count: after a power loss the log ends where the batch began. After deaths there is no half batch,
+    /// because the first header is written last.
     /// </summary>
     private TailSearchResult End(long offset)
     {

@@ -13,7 +13,7 @@ namespace MappedFileQueues.Log.Reading;
 internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWaits(store.Os, signal), IDisposable
 {
     /// <summary>The longest sleep while a claim is in the way whose owner may be dead.</summary>
-    private static readonly TimeSpan HoleSleep = TimeSpan.FromMilliseconds(1);
+    private static readonly TimeSpan ClaimSleep = TimeSpan.FromMilliseconds(1);
 
     private readonly List<PendingRead> _pending = [];
     private long _looked = Stopwatch.GetTimestamp();
@@ -90,7 +90,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
     protected override TimeSpan? LookAtAll(TimeSpan sleepMax)
     {
         EndAllIfReplaced();
-        bool isHole = false;
+        bool isClaim = false;
         long endsAt = long.MaxValue;
         for (int i = _pending.Count - 1; i >= 0; i--)
         {
@@ -101,13 +101,13 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
                 continue;
             }
 
-            isHole |= wait.SawHole;
+            isClaim |= wait.SawClaim;
             endsAt = Math.Min(endsAt, wait.EndsAt);
         }
 
         if (_pending.Count == 0)
             return null;
-        TimeSpan sleep = isHole ? HoleSleep : sleepMax;
+        TimeSpan sleep = isClaim ? ClaimSleep : sleepMax;
         return endsAt == long.MaxValue
             ? sleep
             : TimeSpan.FromTicks(Math.Min(sleep.Ticks, Stopwatch.GetElapsedTime(Stopwatch.GetTimestamp(), endsAt).Ticks));
@@ -118,11 +118,11 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
         LogReader reader = wait.Reader;
         try
         {
-            wait.SawHole = false;
+            wait.SawClaim = false;
             if (reader.HasSomething())
             {
-                wait.SawHole = !reader.TryRepairHole();
-                if (!wait.SawHole)
+                wait.SawClaim = !reader.TryRepairClaim();
+                if (!wait.SawClaim)
                 {
                     wait.End(true);
                     return true;

@@ -33,12 +33,12 @@ internal static unsafe class FrameStarts
     /// </summary>
     public static bool IsReached(LogView log, RetentionThread? retention, CorruptionPolicy policy, long offset)
     {
-        if (policy == CorruptionPolicy.Throw || offset < log.LowWater || offset > LogLimits.OffsetMax)
+        if (policy == CorruptionPolicy.Throw || offset < log.LogStart || offset > LogLimits.OffsetMax)
             return false;
         long start = log.Window.StartOf(offset);
         if (start == offset)
             start -= log.Window.SegmentLength;
-        return ReadOn(log, retention, policy, Math.Max(start, log.LowWater), offset) == offset;
+        return ReadOn(log, retention, policy, Math.Max(start, log.LogStart), offset) == offset;
     }
 
     /// <summary>
@@ -49,7 +49,7 @@ internal static unsafe class FrameStarts
     {
         long found = -1;
         if (policy != CorruptionPolicy.Throw && offset <= LogLimits.OffsetMax)
-            ReadOn(store, retention, policy, Math.Max(store.Window.StartOf(offset), store.LowWater), offset,
+            ReadOn(store, retention, policy, Math.Max(store.Window.StartOf(offset), store.LogStart), offset,
                 (_, from, to) => found = from <= offset && offset < to ? from : found);
         return found;
     }
@@ -70,7 +70,7 @@ internal static unsafe class FrameStarts
 
     /// <summary>Where the last messages before an end begin; the first offset when there are fewer.</summary>
     public static long FindFromEnd(LogView log, long count, long end) =>
-        new MessageCounter(log.Directory, log.Meta, log.Checksum).FindFromEnd(count, end, () => log.LowWater, at =>
+        new MessageCounter(log.Directory, log.Meta, log.Checksum).FindFromEnd(count, end, () => log.LogStart, at =>
         {
             log.ThrowIfReplaced();
             return log.Corrupt(at, 0, log.Window.StartOf(at) + log.Window.SegmentLength - at);
@@ -98,7 +98,7 @@ internal static unsafe class FrameStarts
         {
             // Nothing after this can be read, and no producer will append there.
         }
-        catch (OffsetOutOfRangeException) when (reader.Offset < log.LowWater)
+        catch (OffsetOutOfRangeException) when (reader.Offset < log.LogStart)
         {
             // Retention has overtaken it: the caller sees that by the offset.
         }

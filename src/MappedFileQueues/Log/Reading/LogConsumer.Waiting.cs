@@ -9,14 +9,14 @@ internal sealed unsafe partial class LogConsumer
     /// <summary>
     /// The longest sleep at a claimed frame, whose owner may be dead and then wakes no waiter. Only tests change it.
     /// </summary>
-    public static TimeSpan HoleSleepMax { get; set; } = TimeSpan.FromMilliseconds(2);
+    public static TimeSpan ClaimSleepMax { get; set; } = TimeSpan.FromMilliseconds(2);
 
     private const int LooksPerTurn = 64;
 
     private ReadStatus TryLook(out byte* payload, out int length)
     {
         ReadStatus status = Reader.TryRead(out payload, out length);
-        while (status == ReadStatus.Hole && Reader.TryRepairHole())
+        while (status == ReadStatus.Claim && Reader.TryRepairClaim())
             status = Reader.TryRead(out payload, out length);
         return status;
     }
@@ -57,8 +57,8 @@ internal sealed unsafe partial class LogConsumer
             if (timedOut)
                 return false;
             sleep = Shorter(sleep, Store.Settings.RetryInterval);
-            if (status == ReadStatus.Hole)
-                sleep = Shorter(sleep, HoleSleepMax);
+            if (status == ReadStatus.Claim)
+                sleep = Shorter(sleep, ClaimSleepMax);
             if (timeout != Timeout.InfiniteTimeSpan)
             {
                 TimeSpan left = timeout - Stopwatch.GetElapsedTime(began);

@@ -21,7 +21,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     private ReusedWait<bool> _untilSomething;
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
-    private readonly long* _lowWater;
+    private readonly long* _logStart;
     private readonly ulong* _producersMayWait;
     private readonly Lock _disposing = new();
     private readonly RetentionThread _retention;
@@ -69,10 +69,10 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         GapSkipper? gaps = onOutOfRange == OutOfRangePolicy.Throw
             ? null
             : new GapSkipper(() => FindBehindGap(onOutOfRange), TryStoreCursor, reportGap);
-        Reader = new LogReader(store, durableOnly ? store.Control.Confirmed : null, skipper, gaps, retention);
+        Reader = new LogReader(store, durableOnly ? store.Control.Durable : null, skipper, gaps, retention);
         _asyncWait = new PendingRead(asyncWaits, Reader);
         _untilSomething = new ReusedWait<bool>(this, static (out isThere) => isThere = true);
-        _lowWater = store.Control.LowWater;
+        _logStart = store.Control.LogStart;
         _producersMayWait = store.Control.ProducersMayWait;
         Reader.MoveTo(offset);
         IsInLog = TryStoreCursor(offset) || !retention.IsRemoved(offset);
@@ -242,7 +242,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         ProtocolSteps.Reach(ProtocolStep.CursorStored);
         // P16 acquire: retention dropped this consumer; pairs with P16 full in SegmentTrimmer.
         // P37 acquire: pairs with P37 full in ConsumerLimit.Announce, which fences everybody afterwards.
-        if (offset < SharedWord.ReadAcquire(_lowWater) || SharedWord.ReadAcquire(_producersMayWait) != 0)
+        if (offset < SharedWord.ReadAcquire(_logStart) || SharedWord.ReadAcquire(_producersMayWait) != 0)
             LookAndEnd(offset);
         else
             mark.End();
@@ -342,7 +342,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     }
 
     /// <summary>
-    /// Makes the stored offset survive a power cut. Any thread; Dispose waits for it. After an error the stored offset is still
+    /// Makes the stored offset survive a power loss. Any thread; Dispose waits for it. After an error the stored offset is still
     /// valid and survives the death of processes, and the next commit writes the page again.
     /// </summary>
     public void FlushCursor()
@@ -473,20 +473,20 @@ internal sealed unsafe partial class LogConsumer : IDisposable
                 || FrameStarts.Contains(Store, _retention, Policy, offset)))
             return;
         throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
-            + $"first={Store.LowWater}, consumer={Name}, path={Store.Path}. Use an offset that a read or Produce returned.");
+            + $"first={Store.LogStart}, consumer={Name}, path={Store.Path}. Use an offset that a read or Produce returned.");
     }
 
     /// <summary>
-    /// Stores an offset that may lie below the one before: a removal of segments may not have seen it yet. That raises low water,
-    /// then reads the cursors again; this stores the cursor, then reads low water. So one of the two sees the other. False when
-    /// the offset is removed, or may be.
+    /// Stores an offset that may be below the one before: a removal of segments may not have seen it yet. That raises the log
+    /// start, then reads the cursors again; this stores the cursor, then reads the log start. So one of the two sees the other.
+    /// False when the offset is removed, or may be.
     /// </summary>
     private bool TryStoreCursor(long offset)
     {
         StoreCursor(offset);
-        Interlocked.MemoryBarrier(); // P16 full: the cursor before low water; pairs with P16 full in SegmentTrimmer.
-        Store.RoomWake.WakeIfAwaited();
-        return offset >= Store.LowWater;
+        Interlocked.MemoryBarrier(); // P16 full: the cursor before the log start; pairs with P16 full in SegmentTrimmer.
+        Store.CapacityWake.WakeIfAwaited();
+        return offset >= Store.LogStart;
     }
 
     private void StoreCursorOrThrow(long offset)
@@ -496,12 +496,12 @@ internal sealed unsafe partial class LogConsumer : IDisposable
     }
 
     private OffsetOutOfRangeException Removed(long offset) => new(
-        $"The messages at this offset were removed: offset={offset}, first={Store.LowWater}, consumer=\"{Name}\", "
+        $"The messages at this offset were removed: offset={offset}, first={Store.LogStart}, consumer=\"{Name}\", "
         + $"path={Store.Path}. Move with a seek, or open with OnOutOfRange.");
 
     private long FindBehindGap(OutOfRangePolicy policy) => policy == OutOfRangePolicy.Latest
         ? FrameStarts.FindEnd(Store, _retention, Policy, Store.ConfirmedOffset)
-        : Store.LowWater;
+        : Store.LogStart;
 
     /// <summary>
     /// A commit before the log: the consumer was dropped. One that skips what was removed does so at its next read. And producers
@@ -515,7 +515,7 @@ internal sealed unsafe partial class LogConsumer : IDisposable
             if (!Reader.SkipsGaps && _retention.IsRemoved(offset))
                 throw Removed(offset);
             Interlocked.MemoryBarrier(); // P37 full: the cursor before the flag; pairs with P37 full in ConsumerLimit.
-            Store.RoomWake.WakeIfAwaited();
+            Store.CapacityWake.WakeIfAwaited();
         }
         finally
         {

@@ -124,7 +124,7 @@ internal sealed unsafe partial class LogReader
 
     /// <summary>
     /// Calls the user's handler outside the marked call, so that it may use and dispose the consumer. An exception from it ends
-    /// the call; the position is already behind what is reported.
+    /// the call; the position is already after what is reported.
     /// </summary>
     private void Report(Action handler)
     {

@@ -205,17 +205,17 @@ internal sealed unsafe partial class LogReader
         log.ThrowIfReadingEnded(IsClosed);
         long start = log.Window.StartOf(offset);
         SegmentMapping? segment = log.Window.TryAcquire(start);
-        // At or above low water a missing segment means "nothing yet": the next read opens it again. Below low water the messages
-        // are gone, even if a file of that name exists: a slow producer may have created it again, and no producer will ever
-        // append to it.
-        bool isGone = retention?.IsRemoved(start) ?? start < log.LowWater;
+        // At or above the log start a missing segment means "nothing yet": the next read opens it again. Below the log start the
+        // messages are gone, even if a file of that name exists: a slow producer may have created it again, and no producer will
+        // ever append to it.
+        bool isGone = retention?.IsRemoved(start) ?? start < log.LogStart;
         if (segment is null || isGone)
         {
             if (segment is not null)
                 log.Window.Release(segment);
             if (isGone)
                 throw new OffsetOutOfRangeException($"The messages at this offset were removed: offset={offset}, "
-                    + $"first={log.LowWater}, path={log.Path}. Move with a seek, or open with OnOutOfRange.");
+                    + $"first={log.LogStart}, path={log.Path}. Move with a seek, or open with OnOutOfRange.");
             return false;
         }
 

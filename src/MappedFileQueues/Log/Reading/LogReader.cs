@@ -17,8 +17,8 @@ internal enum ReadStatus
     /// <summary>Nothing is published here yet.</summary>
     Empty,
 
-    /// <summary>A claimed frame stands here: its owner is writing, stopped, or dead.</summary>
-    Hole,
+    /// <summary>A claimed frame is here: its owner is writing, stopped, or dead.</summary>
+    Claim,
 }
 
 /// <summary>
@@ -32,7 +32,7 @@ internal enum ReadStatus
 /// The reader's bound stands for several limits: the end of the segment; what is allocated (beyond it a load could fault on a
 /// full file system); the pages that the system was asked for (a load from a bad sector would end the process); Dispose; and an
 /// asynchronous wait that owns the reader. That wait reads below <see cref="_reach"/>, which the fast paths do not use. For a
-/// reader that sees only what is on disk, the bound stands for the confirmed offset too. One thread at a time may use it; Dispose
+/// reader that sees only what is on disk, the bound stands for the durable offset too. One thread at a time may use it; Dispose
 /// may come from any thread.
 /// </summary>
 /// <param name="log">The log that it reads.</param>
@@ -219,8 +219,8 @@ internal sealed unsafe partial class LogReader(
     }
 
     /// <summary>
-    /// Makes the stack known from where the fast path is called. The slow path, which goes on, lies deeper: from there, the part
-    /// of the stack that is known would end below the fast path, and each further call would be a slow one.
+    /// Makes the stack known from where the fast path is called. The slow path, which continues, lies deeper: from there, the
+    /// part of the stack that is known would end below the fast path, and each further call would be a slow one.
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private void TakeOverHere(byte* stack)
@@ -336,7 +336,7 @@ internal sealed unsafe partial class LogReader(
                 throw log.Corrupt(Offset, header, room);
             FrameState state = FrameHeader.State(header);
             if (state == FrameState.Claimed)
-                return log.IsDamage((ulong*)_next, header, Offset) ? throw log.Corrupt(Offset, header, room) : ReadStatus.Hole;
+                return log.IsDamage((ulong*)_next, header, Offset) ? throw log.Corrupt(Offset, header, room) : ReadStatus.Claim;
             length = FrameHeader.Length(header);
             ThrowIfTruncated(length);
             if (state != FrameState.Padding)
@@ -373,20 +373,20 @@ internal sealed unsafe partial class LogReader(
     private bool IsPassed => (confirmed == null || Offset < SharedWord.ReadAcquire(confirmed)) && log.HasPassed(Offset);
 
     /// <summary>Repairs the claim in the way if its owner is dead; true when no claim is in the way any longer.</summary>
-    public bool TryRepairHole()
+    public bool TryRepairClaim()
     {
         // A wait may come here because the log continues, before its position was reached: for example at the end of a segment.
         // The read reports a position that cannot be reached.
         if (!TryReachHeaderOrGap())
             return true;
-        // P4 acquire: pairs with P2, P3 and P4 full in SharedAppender and HoleRepair.
+        // P4 acquire: pairs with P2, P3 and P4 full in SharedAppender and ClaimRepair.
         ulong claim = SharedWord.ReadAcquire((ulong*)_next);
         if (FrameHeader.State(claim) != FrameState.Claimed)
             return true;
-        HoleFate fate = log.Repair((ulong*)_next, claim, Offset);
-        if (fate == HoleFate.StepOver)
+        ClaimFate fate = log.Repair((ulong*)_next, claim, Offset);
+        if (fate == ClaimFate.StepOver)
             _next += FrameHeader.FrameLength(FrameHeader.Length(claim));
-        return fate != HoleFate.Living;
+        return fate != ClaimFate.Living;
     }
 
     /// <summary>Moves past the message in hand, if there is one; returns the offset of the next one.</summary>

@@ -27,7 +27,7 @@ internal sealed class PendingRead(AsyncWaiter waiter, LogReader reader)
     public long EndsAt { get; private set; }
 
     /// <summary>The last look met a claim, whose owner may be dead and then wakes nobody.</summary>
-    public bool SawHole { get; set; }
+    public bool SawClaim { get; set; }
 
     /// <summary>
     /// Begins a new wait, in a call of the reader, which ends here: the wait may be over before its caller returns, and then
@@ -37,7 +37,7 @@ internal sealed class PendingRead(AsyncWaiter waiter, LogReader reader)
     {
         Debug.Assert(_call is null, "The last wait has ended.");
         _call = call;
-        SawHole = false;
+        SawClaim = false;
         long now = Stopwatch.GetTimestamp();
         var length = (long)(timeout.TotalSeconds * Stopwatch.Frequency);
         EndsAt = timeout < TimeSpan.Zero || length > long.MaxValue - now ? long.MaxValue : now + length;

@@ -20,14 +20,14 @@ internal readonly record struct RetentionPlan(
     /// <param name="directory">The store.</param>
     /// <param name="meta">Its geometry.</param>
     /// <param name="policy">The policy.</param>
-    /// <param name="oldest">The oldest offset of the log.</param>
+    /// <param name="oldest">The log start of the log.</param>
     /// <param name="tail">A frame's start that a walker reached: its segment stays.</param>
     /// <param name="now">The time of now.</param>
     public static RetentionPlan Make(
         HeldDirectory directory, StoreMeta meta, RetentionOptions policy, long oldest, long tail, DateTimeOffset now) =>
         To(directory, meta, policy, FindGoal(directory, meta, policy, oldest, tail, now), oldest, tail);
 
-    /// <summary>How much of what lies before an offset may go.</summary>
+    /// <summary>How much of what is before an offset may go.</summary>
     public static RetentionPlan To(
         HeldDirectory directory, StoreMeta meta, RetentionOptions policy, long before, long oldest, long tail)
     {

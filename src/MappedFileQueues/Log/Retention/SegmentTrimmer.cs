@@ -12,22 +12,22 @@ namespace MappedFileQueues.Log.Retention;
 /// Removes the oldest segments of a store, under `open`.
 /// <code>
 /// step                                                killed after it
-/// 1 raise low water: from here on no reader and no    the segments are left over: the next removal meets them below low
-///   consumer begins before it                         water; a lone opener takes low water back
+/// 1 raise the log start: from here on no reader and   the segments are left over: the next removal meets them below the
+///   no consumer begins before it                      log start; a lone opener takes the log start back
 /// 2 look at the cursors again; if one moved back      the same
-///   meanwhile, low water goes back to it
+///   meanwhile, the log start goes back to it
 /// 3 sync the cursors                                  the same
-/// 4 record low water on disk                          the segments are left over: the next removal, or a lone opener,
-///                                                     removes them, after a power cut too
-/// 5 raise confirmed: nothing before it needs a flush  the same
+/// 4 record the log start on disk                      the segments are left over: the next removal, or a lone opener,
+///                                                     removes them, after a power loss too
+/// 5 raise durable: nothing before it needs a flush    the same
 /// 6 the segments, the oldest first: give each the     the rest is left over
 ///   name of a spare, or unlink it
 /// </code>
-/// Step 2 pairs with a consumer that stores its cursor and then looks at low water: one of the two sees the other. Step 3 comes
-/// before the record, because after a power cut an older cursor would stand before the log; and after the second look, which
+/// Step 2 pairs with a consumer that stores its cursor and then looks at the log start: one of the two sees the other. Step 3
+/// comes before the record, because after a power loss an older cursor would be before the log; and after the second look, which
 /// sees nothing of a consumer that has moved back and on again before it: an earlier sync may have met it on its way. Step 4
-/// makes a flush of what is removed needless: recovery begins behind it, and its files may be used again. Nothing after it needs
-/// a sync: names that a power cut brings back lie before the recorded offset. A mapping outlives its file's name, so a reader
+/// makes a flush of what is removed needless: recovery begins after it, and its files may be used again. Nothing after it needs
+/// a sync: names that a power loss brings back are before the recorded offset. A mapping outlives its file's name, so a reader
 /// inside a removed segment reads on to its end.
 /// </summary>
 internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
@@ -40,17 +40,17 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
     private const int SparesAtOnceMax = 32;
 
-    private readonly CheckpointFile _record = new(store.Directory, store.Meta.StoreId, StoreNames.LowWater);
+    private readonly CheckpointFile _record = new(store.Directory, store.Meta.StoreId, StoreNames.LogStart);
     private bool _isNameFlushed;
 
     /// <summary>The segments that would go, the oldest first.</summary>
     public long[] FindRemovable(long before, RetentionOptions policy)
     {
-        // A log that recovery found damaged stays whole: what lies before the damage may be all that is left to read.
+        // A log that recovery found damaged stays whole: what is before the damage may be all that is left to read.
         if (store.CorruptAt >= 0)
             return [];
         long limit = PlanTo(before, policy).Limit;
-        return [.. OldestOffset.List(store.Directory, store.Meta).From(0).TakeWhile(start => start < limit)];
+        return [.. LogStartSearch.List(store.Directory, store.Meta).From(0).TakeWhile(start => start < limit)];
     }
 
     /// <summary>
@@ -73,7 +73,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     /// <param name="policy">Says which cursors count, and whether files are used again; null when the store has none.</param>
     /// <param name="sparesMax">So many files may wait to be used again.</param>
     /// <param name="next">The policy that counts instead, because it is about to be the store's.</param>
-    /// <returns>The oldest offset that the log holds afterwards; null when the store has another policy by now: nothing is
+    /// <returns>The log start that the log holds afterwards; null when the store has another policy by now: nothing is
     /// removed by the one before once a new one is set.</returns>
     public long? Remove(long before, RetentionOptions? policy, int sparesMax, RetentionOptions? next = null)
     {
@@ -81,7 +81,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         if (!IsPolicy(policy))
             return null;
         if (!MayRemove)
-            return store.LowWater;
+            return store.LogStart;
         policy = next ?? policy ?? new RetentionOptions();
         long limit = MoveLimit(before, policy);
         RemoveFiles(limit, sparesMax, policy.MaxBytes);
@@ -103,9 +103,9 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         long limit = FindLimit(before, oldest, policy);
         try
         {
-            if (limit > oldest || limit < store.LowWater)
-                limit = MoveLowWater(limit, before, oldest, policy);
-            else if (OldestOffset.List(store.Directory, store.Meta).From(0) is [long first, ..] && first < limit)
+            if (limit > oldest || limit < store.LogStart)
+                limit = MoveLogStart(limit, before, oldest, policy);
+            else if (LogStartSearch.List(store.Directory, store.Meta).From(0) is [long first, ..] && first < limit)
                 CarryOn(limit);
         }
         catch (QueueDiskException error) when (error.MayHaveLostData)
@@ -119,87 +119,87 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     }
 
     /// <summary>
-    /// Usually low water. A process that died behind steps 1 to 3 has raised it, and nothing more: the files are there, it is not
-    /// recorded, and a consumer that moved back meanwhile may count on them.
+    /// Usually the log start. A process that died after steps 1 to 3 has raised it, and nothing more: the files are there, it is
+    /// not recorded, and a consumer that moved back meanwhile may count on them.
     /// </summary>
     private long FindOldestFile()
     {
-        SegmentStarts segments = OldestOffset.List(store.Directory, store.Meta);
-        long recorded = CheckpointFile.ReadLowWater(store.Directory, store.Meta);
-        long oldest = store.LowWater;
+        SegmentStarts segments = LogStartSearch.List(store.Directory, store.Meta);
+        long recorded = CheckpointFile.ReadLogStart(store.Directory, store.Meta);
+        long oldest = store.LogStart;
         while (oldest - store.Meta.SegmentLength >= recorded && segments.Contains(oldest - store.Meta.SegmentLength))
             oldest -= store.Meta.SegmentLength;
         return oldest;
     }
 
-    /// <summary>Below low water only when a consumer that stands there holds it back.</summary>
+    /// <summary>Below the log start only when a consumer that is there holds it back.</summary>
     private long FindLimit(long before, long oldest, RetentionOptions policy) => RetentionPlan.To(
-        store.Directory, store.Meta, policy, Math.Max(before, store.LowWater), oldest, Tail()).Limit;
+        store.Directory, store.Meta, policy, Math.Max(before, store.LogStart), oldest, Tail()).Limit;
 
-    private long MoveLowWater(long limit, long before, long oldest, RetentionOptions policy)
+    private long MoveLogStart(long limit, long before, long oldest, RetentionOptions policy)
     {
-        long lowWater = store.LowWater;
-        if (PlantedFaults.Has(PlantedFault.LowWaterAfterDeletion))
+        long logStart = store.LogStart;
+        if (PlantedFaults.Has(PlantedFault.LogStartAfterDeletion))
             RemoveFiles(limit, sparesMax: 0);
         ProtocolSteps.Reach(ProtocolStep.RemovalPlanned);
-        SetLowWater(limit);
-        ProtocolSteps.Reach(ProtocolStep.LowWaterRaised);
+        SetLogStart(limit);
+        ProtocolSteps.Reach(ProtocolStep.LogStartRaised);
         try
         {
-            // Not further than low water was raised: consumers between the two were not warned.
+            // Not further than the log start was raised: consumers between the two were not warned.
             if (!PlantedFaults.Has(PlantedFault.CursorsNotReadAgain))
                 limit = Math.Min(limit, FindLimit(before, oldest, policy));
             if (PlantedFaults.Has(PlantedFault.LimitRaisedLate))
                 limit = FindLimit(before, oldest, policy);
             if (limit > oldest && policy.KeepUnconsumed && !PlantedFaults.Has(PlantedFault.CursorsNotSynced))
                 SyncCursors(policy);
-            if (PlantedFaults.Has(PlantedFault.LowWaterRecordedLate))
+            if (PlantedFaults.Has(PlantedFault.LogStartRecordedLate))
                 RemoveFiles(limit, sparesMax: 1);
-            if (limit > oldest && !PlantedFaults.Has(PlantedFault.LowWaterNotRecorded))
+            if (limit > oldest && !PlantedFaults.Has(PlantedFault.LogStartNotRecorded))
                 Record(limit);
         }
         catch
         {
-            SetLowWater(lowWater);
+            SetLogStart(logStart);
             throw;
         }
 
-        SetLowWater(limit);
-        ProtocolSteps.Reach(ProtocolStep.LowWaterRecorded);
-        if (PlantedFaults.Has(PlantedFault.ConfirmedNotRaised))
+        SetLogStart(limit);
+        ProtocolSteps.Reach(ProtocolStep.LogStartRecorded);
+        if (PlantedFaults.Has(PlantedFault.DurableNotRaised))
             return limit;
-        RaiseConfirmed(limit);
+        RaiseDurable(limit);
         return limit;
     }
 
-    private void RaiseConfirmed(long limit)
+    private void RaiseDurable(long limit)
     {
         Debug.Assert(limit <= Tail(), "Confirmed <= tail: what was removed was published.");
         // P18 full: nothing before it is left to flush; pairs with P18 acquire in LogStore.
-        SharedWord.RaiseTo(store.Control.Confirmed, limit);
+        SharedWord.RaiseTo(store.Control.Durable, limit);
     }
 
     /// <summary>Stores, and snapshots, of earlier versions have no record yet.</summary>
-    private void Record(long lowWater)
+    private void Record(long logStart)
     {
-        if (store.Directory.Identify(StoreNames.LowWater) is null)
+        if (store.Directory.Identify(StoreNames.LogStart) is null)
             _record.Create(store.Control.BootId);
         FlushName();
-        _record.Write(lowWater, store.Control.Epoch, store.Control.BootId);
+        _record.Write(logStart, store.Control.Epoch, store.Control.BootId);
     }
 
     /// <summary>
-    /// What stands before low water was left over by a process that died. It may have died within step 4, before the record was
+    /// What is before the log start was left over by a process that died. It may have died within step 4, before the record was
     /// synced, or before step 5: then flushes would begin at a segment that is gone.
     /// </summary>
     private void CarryOn(long limit)
     {
         _record.Sync();
         FlushName();
-        RaiseConfirmed(limit);
+        RaiseDurable(limit);
     }
 
-    /// <summary>The record's name must survive a power cut too, and whoever made it may have died before it did this.</summary>
+    /// <summary>The record's name must survive a power loss too, and whoever made it may have died before it did this.</summary>
     private void FlushName()
     {
         if (_isNameFlushed)
@@ -211,7 +211,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     /// <summary>Also what an earlier removal, or a slow producer that made an old segment again, has left.</summary>
     private void RemoveFiles(long limit, int sparesMax, long? kept = null)
     {
-        int ahead = OldestOffset.List(store.Directory, store.Meta).From(store.Window.StartOf(Tail()) + 1).Length;
+        int ahead = LogStartSearch.List(store.Directory, store.Meta).From(store.Window.StartOf(Tail()) + 1).Length;
         if (sparesMax > 0)
         {
             long atOnce = Math.Min(SparesAtOnce, (kept ?? long.MaxValue) / 2) / store.Meta.SegmentLength;
@@ -225,7 +225,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
                 store.Directory.Delete($"{StoreNames.CommitLog}/{name}");
         }
 
-        foreach (long start in OldestOffset.List(store.Directory, store.Meta).From(0))
+        foreach (long start in LogStartSearch.List(store.Directory, store.Meta).From(0))
         {
             if (start >= limit)
                 break;
@@ -248,7 +248,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     {
         if (!store.Directory.List(StoreNames.CommitLog).Any(StoreNames.IsSpare))
             return;
-        SegmentStarts segments = OldestOffset.List(store.Directory, store.Meta);
+        SegmentStarts segments = LogStartSearch.List(store.Directory, store.Meta);
         long end = store.Window.StartOf(Tail());
         int ahead = -1;
         for (; segments.Contains(end); end += store.Window.SegmentLength)
@@ -258,14 +258,14 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     }
 
     private RetentionPlan PlanTo(long before, RetentionOptions policy) =>
-        RetentionPlan.To(store.Directory, store.Meta, policy, before, store.LowWater, Tail());
+        RetentionPlan.To(store.Directory, store.Meta, policy, before, store.LogStart, Tail());
 
     // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.
     private long Tail() => SharedWord.ReadAcquire(store.Control.TailHint);
 
     /// <summary>
     /// Each that counts. One that cannot be opened holds back everything, or everything that the policy lets it: it cannot come
-    /// to stand before the log.
+    /// to be before the log.
     /// </summary>
     private void SyncCursors(RetentionOptions policy)
     {
@@ -286,15 +286,15 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         }
     }
 
-    private void SetLowWater(long offset)
+    private void SetLogStart(long offset)
     {
         Debug.Assert(offset <= Tail(), "Log start <= tail.");
-        store.Control.AnnounceColdWord(ControlLayout.LowWaterAt, (ulong)offset);
+        store.Control.AnnounceColdWord(ControlLayout.LogStartAt, (ulong)offset);
         // P16 full: before the cursors are read again; pairs with P16 acquire in SegmentRoller and P16 full in LogConsumer.
-        SharedWord.Exchange((ulong*)store.Control.LowWater, (ulong)offset);
-        ProtocolSteps.Reach(ProtocolStep.LowWaterStored);
+        SharedWord.Exchange((ulong*)store.Control.LogStart, (ulong)offset);
+        ProtocolSteps.Reach(ProtocolStep.LogStartStored);
         store.Control.SealColdBlock(store.Meta.StoreId);
         // Consumers before it are dropped: producers do not wait for them any more.
-        store.RoomWake.WakeIfAwaited();
+        store.CapacityWake.WakeIfAwaited();
     }
 }

@@ -85,18 +85,18 @@ internal sealed unsafe class StoreRetention : IDisposable
     }
 
     /// <summary>
-    /// Whether the messages at an offset are gone for good. Below low water they need not be: a removal raises it before it looks
-    /// at the cursors for the last time, and may take it back. So this waits for a removal under way; it completes, or takes
-    /// back, that of a process that died over it.
+    /// Whether the messages at an offset are gone for good. Below the log start they need not be: a removal raises it before it
+    /// looks at the cursors for the last time, and may take it back. So this waits for a removal under way; it completes, or
+    /// takes back, that of a process that died over it.
     /// </summary>
     public bool IsRemoved(long offset)
     {
-        if (offset >= _store.LowWater)
+        if (offset >= _store.LogStart)
             return false;
         // Before what is recorded it is certain, and no lock is needed.
-        if (offset >= CheckpointFile.ReadLowWater(_store.Directory, _store.Meta))
+        if (offset >= CheckpointFile.ReadLogStart(_store.Directory, _store.Meta))
             Settle();
-        return offset < _store.LowWater;
+        return offset < _store.LogStart;
     }
 
     /// <summary>Removes what a policy would that is not the store's yet, because its file has no room. Keeps no file.</summary>
@@ -104,7 +104,7 @@ internal sealed unsafe class StoreRetention : IDisposable
     {
         lock (_looking)
         {
-            RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, next, _store.LowWater, Tail(),
+            RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, next, _store.LogStart, Tail(),
                 _store.Settings.TimeProvider.GetUtcNow());
             _trimmer.RemoveSpares();
             _ = _trimmer.Remove(Announce(plan.Goal, next), ReadPolicy(), 0, next);
@@ -112,7 +112,7 @@ internal sealed unsafe class StoreRetention : IDisposable
         }
     }
 
-    /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the oldest offset kept.</summary>
+    /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the log start kept.</summary>
     /// <exception cref="InvalidOperationException">A handler that is told of a segment calls it.</exception>
     public long Trim(long before)
     {
@@ -139,18 +139,18 @@ internal sealed unsafe class StoreRetention : IDisposable
         }
     }
 
-    /// <summary>The oldest offset that <see cref="Trim"/> would keep.</summary>
+    /// <summary>The log start that <see cref="Trim"/> would keep.</summary>
     public long FindKept(long before)
     {
         long[] removable = _trimmer.FindRemovable(before, ReadPolicy() ?? new RetentionOptions());
-        return removable.Length == 0 ? _store.LowWater : removable[^1] + _store.Meta.SegmentLength;
+        return removable.Length == 0 ? _store.LogStart : removable[^1] + _store.Meta.SegmentLength;
     }
 
     /// <summary>The start of the first segment that was written to at a time or later.</summary>
     public long FindWrittenSince(DateTimeOffset time)
     {
         DateTimeOffset now = _store.Settings.TimeProvider.GetUtcNow();
-        long found = _store.LowWater;
+        long found = _store.LogStart;
         for (long start = found; start < Tail(); start += _store.Meta.SegmentLength)
         {
             using PlatformFile? file = _store.Directory.Open(StoreNames.Segment(start), FileOpening.Read);
@@ -187,7 +187,7 @@ internal sealed unsafe class StoreRetention : IDisposable
             shown.Write(_failingSince, failure);
     }
 
-    /// <summary>Returns what keeps it from applying the policy, if it can go on beside it; null when nothing does.</summary>
+    /// <summary>Returns what keeps it from applying the policy, if it can continue beside it; null when nothing does.</summary>
     private string? Look()
     {
         _store.ThrowIfReplaced();
@@ -201,9 +201,9 @@ internal sealed unsafe class StoreRetention : IDisposable
         KeepSpares(recycles && _sparesMax > 0);
         if (!policy.HasLimit)
             return null;
-        RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, policy, _store.LowWater, Tail(),
+        RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, policy, _store.LogStart, Tail(),
             _store.Settings.TimeProvider.GetUtcNow());
-        if (plan.Limit > _store.LowWater)
+        if (plan.Limit > _store.LogStart)
             _ = Remove(plan.Goal, policy, recycles);
         // Also what others have removed.
         _store.Window.DropRemoved();
@@ -252,7 +252,7 @@ internal sealed unsafe class StoreRetention : IDisposable
     private void Measure(RetentionOptions policy)
     {
         long segmentLength = _store.Meta.SegmentLength;
-        // Two less, for the segment behind the tail's and for the small files.
+        // Two less, for the segment after the tail's and for the small files.
         long sparesLimit = Math.Max(1, (Math.Min(SparesBytesMax, policy.MaxBytes ?? long.MaxValue) / segmentLength) - 2);
         long kept = policy is { Recycle: true, MaxBytes: { } most } ? (most / segmentLength) + sparesLimit : long.MaxValue;
         _store.KeepsLittle = kept <= KeptLittle / segmentLength;

@@ -15,7 +15,7 @@ namespace MappedFileQueues.Log.Snapshots;
 /// 2 write the meta page under that name, flush      no store; openers refuse it by name, the next snapshot clears it
 /// 3 segments, cursors, checkpoint, each synced      the same
 /// 4 flush the directories                           the same
-/// 5 rename the page to `queue.meta`                 the snapshot is there; a power cut may take the rename back
+/// 5 rename the page to `queue.meta`                 the snapshot is there; a power loss may take the rename back
 /// 6 flush the directory                             -
 /// </code>
 /// The lock keeps openers that wait to make a store here, and other snapshots, away until the end. An error undoes it all.
@@ -152,7 +152,7 @@ internal sealed class SnapshotTarget : IDisposable
 
         Directory.Delete(StoreNames.Cursor(""));
         Directory.Delete(StoreNames.Checkpoint);
-        Directory.Delete(StoreNames.LowWater);
+        Directory.Delete(StoreNames.LogStart);
         Directory.Delete(StoreNames.Retention);
         Directory.Delete(StoreNames.Retention + WholeFile.TemporarySuffix);
     }

@@ -11,19 +11,20 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Snapshots;
 
 /// <summary>
-/// Makes a store out of an attached one, up to one published offset, while producers and consumers of any process go on.
+/// Makes a store out of an attached one, up to one published offset, while producers and consumers of any process continue.
 /// <code>
-/// 1 flush: the end E is what is confirmed then. Everything below E is published, on disk, and never changes again
+/// 1 flush: the end E is what is durable then. Everything below E is published, on disk, and never changes again
 /// 2 the source's `open` lock: no segment is deleted; map E's segment, so that it stays
 /// 3 give the segments below E's a second name in the target
-/// 4 release the lock; copy what could not be linked, and of E's segment what lies below E
+/// 4 release the lock; copy what could not be linked, and of E's segment what is below E
 /// 5 cursors, at most E; checkpoint at E, where the log begins; policy; then the meta page (<see cref="SnapshotTarget"/>)
 /// </code>
-/// A linked segment is one file of two stores, so neither may change a byte of it. Producers write at the tail only, which lies
+/// A linked segment is one file of two stores, so neither may change a byte of it. Producers write at the tail only, which is
 /// at or above E in both. Flushes change nothing. A claim is repaired only where nothing was flushed: above E. Recovery after
-/// deaths writes from the tail on; after a cut it zeroes behind the tail, and in both stores the tail is at or above E, because
-/// all frames below E are on disk. Damaged bytes below E may still end the log there: then <see cref="CutOff"/> gives the store a
-/// file of its own first. After poison, <see cref="SegmentRewrite"/> writes new files. A file with two names is never recycled.
+/// deaths writes from the tail on; after a power loss it zeroes after the tail, and in both stores the tail is at or above E,
+/// because all frames below E are on disk. Damaged bytes below E may still end the log there: then <see cref="LogTruncation"/>
+/// gives the store a file of its own first. After poison, <see cref="SegmentRewrite"/> writes new files. A file with two names is
+/// never recycled.
 /// </summary>
 /// <param name="store">The source.</param>
 /// <param name="flusher">Flushes it.</param>
@@ -66,7 +67,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             checkpoints.Create(store.Os.Boot.Stored);
             checkpoints.WriteBoth(_end, store.Control.Epoch, store.Os.Boot.Stored);
             // Its blocks too: a removal on a full disk writes there.
-            CheckpointFile.RecordLowWater(
+            CheckpointFile.RecordLogStart(
                 target.Directory, meta, _first, store.Control.Epoch, store.Os.Boot.Stored);
             target.Finish();
             return new SnapshotResult(path, meta.StoreId, _first, _end, _linkedCount, _copiedCount, consumerCount);
@@ -79,7 +80,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
     }
 
     /// <summary>
-    /// Steps 1 to 3. Returns the segment that the end lies in, mapped; null when the end lies on its edge and there is none yet.
+    /// Steps 1 to 3. Returns the segment that the end is in, mapped; null when the end is on its edge and there is none yet.
     /// </summary>
     private SegmentMapping? LinkSegments(SnapshotTarget target)
     {
@@ -88,7 +89,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             // Not under the lock: it may wait for a claim.
             _end = flusher.Flush();
             using PlatformLock open = store.TakeOpenLock();
-            _first = store.LowWater;
+            _first = store.LogStart;
             long lastStart = store.Window.StartOf(_end);
             SegmentMapping? last = store.Window.TryAcquire(lastStart);
             try
@@ -125,7 +126,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
     }
 
     /// <summary>
-    /// The bytes below the end; zeros behind it, and the full length. What the source has there by now is no part of it.
+    /// The bytes below the end; zeros after it, and the full length. What the source has there by now is no part of it.
     /// </summary>
     private void CopyLast(SnapshotTarget target, SegmentMapping? last)
     {
@@ -141,7 +142,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
     }
 
     /// <summary>
-    /// From the newest to the oldest: retention may delete the oldest meanwhile, and then the snapshot begins behind them.
+    /// From the newest to the oldest: retention may delete the oldest meanwhile, and then the snapshot begins after them.
     /// </summary>
     private void CopyUnlinked(SnapshotTarget target)
     {
@@ -152,7 +153,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             SegmentMapping? segment = store.Window.TryAcquire(start);
             if (segment is null)
             {
-                if (start >= store.LowWater)
+                if (start >= store.LogStart)
                     throw LogErrors.Missing(store.Path, start, start);
                 BeginAt(target, start + _segmentLength);
                 return;

@@ -52,14 +52,14 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         _metaWatch = metaWatch;
         Wake = new WakeSignal(Os, Control);
         FlushWake = new WakeSignal(Os, Control, Control.FlushWakeSequence, Control.FlushWaiterFlag);
-        RoomWake = new WakeSignal(Os, Control, Control.RoomWakeSequence, Control.RoomWaiterFlag);
+        CapacityWake = new WakeSignal(Os, Control, Control.CapacityWakeSequence, Control.CapacityWaiterFlag);
         Window = new SegmentWindow(Directory, Meta.SegmentLength, writable: true, Control, syncFailed: Wake.Poison);
         Spares = new SpareWatch(Directory);
         Maker = new SegmentMaker(
             Directory, Window, Control, allocatesInPlace: !Os.IsPortable, () => Producers.Slot?.Name, Poison, ThrowIfClosing,
             settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout, settings.LockWaits, Spares);
         Allocator = new BlockAllocator(Directory, Window, Control, Maker);
-        Holes = new HoleRepair(Directory, Slots, Checksum, Wake, RoomWake, Control);
+        Claims = new ClaimRepair(Directory, Slots, Checksum, Wake, CapacityWake, Control);
     }
 
     public OperatingSystemServices Os { get; }
@@ -86,13 +86,13 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     public WakeSignal Wake { get; }
 
-    /// <summary>Wakes the threads that wait for the confirmed offset, or for the lead of a flush.</summary>
+    /// <summary>Wakes the threads that wait for the durable offset, or for the lead of a flush.</summary>
     public WakeSignal FlushWake { get; }
 
     /// <summary>Wakes the producers that wait for consumers.</summary>
-    public WakeSignal RoomWake { get; }
+    public WakeSignal CapacityWake { get; }
 
-    public HoleRepair Holes { get; }
+    public ClaimRepair Claims { get; }
 
     public OwnProducers Producers { get; } = new();
 
@@ -118,10 +118,10 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     /// <summary>Everything before it is on disk.</summary>
     // P18 acquire: pairs with P18 full in FlushEngine.
-    public long ConfirmedOffset => SharedWord.ReadAcquire(Control.Confirmed);
+    public long ConfirmedOffset => SharedWord.ReadAcquire(Control.Durable);
 
     // P16 acquire: pairs with P16 full in SegmentTrimmer.
-    public override long LowWater => SharedWord.ReadAcquire(Control.LowWater);
+    public override long LogStart => SharedWord.ReadAcquire(Control.LogStart);
 
     // P20 acquire: pairs with P20 full in BlockAllocator.
     public override long Allocated => SharedWord.ReadAcquire(Control.Allocated);
@@ -138,16 +138,16 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     public override bool MayGrow => CorruptAt < 0;
 
     /// <inheritdoc/>
-    /// <remarks>The hint may be far below what a flush has confirmed. Both are read before low water.</remarks>
-    public override bool HasPassed(long offset) => offset < PassedTo && Window.StartOf(offset) >= LowWater;
+    /// <remarks>The hint may be far below what a flush has confirmed. Both are read before the log start.</remarks>
+    public override bool HasPassed(long offset) => offset < PassedTo && Window.StartOf(offset) >= LogStart;
 
-    public override ClaimOwner OwnerOf(ulong claim) => Producers.Own(claim) ? ClaimOwner.Living : Holes.OwnerOf(claim);
+    public override ClaimOwner OwnerOf(ulong claim) => Producers.Own(claim) ? ClaimOwner.Living : Claims.OwnerOf(claim);
 
-    public override bool IsDamage(ulong* header, ulong claim, long offset) => Holes.IsDamage(header, claim, offset);
+    public override bool IsDamage(ulong* header, ulong claim, long offset) => Claims.IsDamage(header, claim, offset);
 
     /// <summary>Damage is left to the next read, which knows the reader's policy.</summary>
-    public override HoleFate Repair(ulong* header, ulong claim, long offset) =>
-        IsDamage(header, claim, offset) || TryRepair(header, claim, offset) ? HoleFate.Changed : HoleFate.Living;
+    public override ClaimFate Repair(ulong* header, ulong claim, long offset) =>
+        IsDamage(header, claim, offset) || TryRepair(header, claim, offset) ? ClaimFate.Changed : ClaimFate.Living;
 
     /// <summary>Turns a dead owner's claim into padding; true when the header is no longer this claim.</summary>
     public bool TryRepair(ulong* header, ulong claim, long offset)
@@ -162,7 +162,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
         return IsDamage(header, claim, offset)
             ? throw Corrupt(offset, claim, Window.StartOf(offset) + Window.SegmentLength - offset)
-            : Holes.TryRepair(header, claim, offset);
+            : Claims.TryRepair(header, claim, offset);
     }
 
     /// <summary>
@@ -172,7 +172,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     /// </summary>
     /// <param name="offset">Where a walk has found the claim: the start of a frame.</param>
     /// <param name="slot">The slot whose claim is meant.</param>
-    /// <returns>False when no claim of that slot stands there, any longer.</returns>
+    /// <returns>False when no claim of that slot is there, any longer.</returns>
     public bool TryFence(long offset, int slot)
     {
         long start = Window.StartOf(offset);
@@ -185,10 +185,10 @@ internal sealed unsafe class LogStore : LogView, IDisposable
             if (end > segment.Usable || segment.MakeReadable(end - FrameHeader.Size, end, end) < end)
                 return false;
             ulong* header = segment.HeaderAt(offset - start);
-            // P4 acquire: the claim as it stands now; pairs with P2 full in SharedAppender.
+            // P4 acquire: the claim as it is now; pairs with P2 full in SharedAppender.
             ulong claim = SharedWord.ReadAcquire(header);
             return FrameHeader.State(claim) == FrameState.Claimed && SlotLayout.Slot(FrameHeader.HighHalf(claim)) == slot
-                && !Producers.Own(claim) && !IsDamage(header, claim, offset) && Holes.Abandon(header, claim, offset);
+                && !Producers.Own(claim) && !IsDamage(header, claim, offset) && Claims.Abandon(header, claim, offset);
         }
         finally
         {
@@ -196,12 +196,12 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         }
     }
 
-    /// <summary>A sync has failed, whichever thread asked for it: nothing is confirmed any more, in any process.</summary>
+    /// <summary>A sync has failed, whichever thread asked for it: nothing is durable any more, in any process.</summary>
     public void Poison()
     {
         Wake.Poison();
         FlushWake.Interrupt();
-        RoomWake.Interrupt();
+        CapacityWake.Interrupt();
         PoisonFile.Make(Directory);
     }
 

@@ -5,7 +5,7 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Store;
 
 /// <summary>The fate of a claim in the way.</summary>
-internal enum HoleFate
+internal enum ClaimFate
 {
     /// <summary>Its owner is alive: wait.</summary>
     Living,
@@ -55,7 +55,7 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     public abstract SegmentWindow Window { get; }
 
     /// <summary>Offsets below it are gone.</summary>
-    public abstract long LowWater { get; }
+    public abstract long LogStart { get; }
 
     /// <summary>Blocks exist up to here, according to the control page.</summary>
     public abstract long Allocated { get; }
@@ -71,11 +71,11 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     /// <summary>Whole frames of an Exclusive producer that are not published may stand behind <see cref="PassedTo"/>.</summary>
     public abstract bool MayHoldUnpublished { get; }
 
-    /// <summary>Producers may append behind damage at which readers stop; false when the store refuses that.</summary>
+    /// <summary>Producers may append after damage at which readers stop; false when the store refuses that.</summary>
     public abstract bool MayGrow { get; }
 
     /// <summary>
-    /// Whether a frame stood at this offset: a walker has passed it, and it was not removed since. If the header reads as zero
+    /// Whether a frame was at this offset: a walker has passed it, and it was not removed since. If the header reads as zero
     /// after this returned true, that is damage, not the end of the log.
     /// </summary>
     public abstract bool HasPassed(long offset);
@@ -84,13 +84,13 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     public abstract ClaimOwner OwnerOf(ulong claim);
 
     /// <summary>
-    /// Whether a claimed header at this place is damage that looks like a claim: it stands below what was flushed, where
+    /// Whether a claimed header at this place is damage that looks like a claim: it is below what was flushed, where
     /// everything is published, or its owner never existed.
     /// </summary>
     public abstract bool IsDamage(ulong* header, ulong claim, long offset);
 
     /// <summary>Repairs a claim in the way if its owner is dead.</summary>
-    public abstract HoleFate Repair(ulong* header, ulong claim, long offset);
+    public abstract ClaimFate Repair(ulong* header, ulong claim, long offset);
 
     /// <summary>Throws when the reader is disposed, or when the store is poisoned.</summary>
     public abstract void ThrowIfReadingEnded(bool isClosed);

@@ -13,7 +13,7 @@ internal interface IProducerLanes
     /// <summary>Sends every lane to its rare path, which checks everything that the common path leaves out.</summary>
     void TakeBounds();
 
-    /// <summary>As <see cref="TakeBounds"/>, for the lanes that stand below an offset.</summary>
+    /// <summary>As <see cref="TakeBounds"/>, for the lanes that are below an offset.</summary>
     void TakeBoundsBelow(long offset);
 }
 

@@ -74,7 +74,7 @@ internal abstract unsafe class SingleCaller
             return false;
         // P7 release: before the announcement and the bound are read; pairs with P7 full in SingleCaller and LaneDrain.
         Volatile.Write(ref mark.InCall, 1);
-        return Volatile.Read(in _announced) == mark; // P7 acquire: behind the mark; pairs with P7 full in SingleCaller.
+        return Volatile.Read(in _announced) == mark; // P7 acquire: after the mark; pairs with P7 full in SingleCaller.
     }
 
     /// <summary>Marks a call of an object that always belongs to one thread: no check for other threads.</summary>
@@ -97,7 +97,7 @@ internal abstract unsafe class SingleCaller
     /// <summary>Whether this bar is set.</summary>
     protected bool HasBar(int bar) => (Volatile.Read(ref _bars) & bar) != 0; // P7 acquire: pairs with P7 full in ChangeBar.
 
-    /// <summary>Sets or takes away a bar. A call that is under way goes on.</summary>
+    /// <summary>Sets or takes away a bar. A call that is under way continues.</summary>
     protected void ChangeBar(int bar, bool isSet)
     {
         lock (_taking)
@@ -155,7 +155,7 @@ internal abstract unsafe class SingleCaller
     }
 
     private void Announce(CallMark mark) =>
-        // P7 release: before the fence; pairs with P7 acquire in SingleCaller.
+        // P7 release: before the barrier; pairs with P7 acquire in SingleCaller.
         Volatile.Write(ref _announced, _bars == 0 ? mark : s_nobody);
 
     private CallMark MarkOf(Thread thread)
@@ -224,7 +224,7 @@ internal sealed unsafe class CallMark
     public void SetStack(byte* stack) =>
         StackStart = RuntimeHelpers.TryEnsureSufficientExecutionStack() ? stack - StackLength : null;
 
-    /// <summary>Whether the address lies in the part of the stack that is known to belong to the thread.</summary>
+    /// <summary>Whether the address is in the part of the stack that is known to belong to the thread.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool HasStack(byte* stack) => (nuint)(stack - StackStart) <= StackLength;
 

@@ -6,10 +6,10 @@ namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>
 /// `offset/producer.checkpoint`: two slots on two pages; the newer valid one counts. A slot is synced before the other is
-/// reused, so a power cut in the middle of a write leaves the older record. Written under the flush lock, or by a lone opener.
-/// <para>`offset/low-water` has the same form: everything before its offset was removed. Written under `open`. Segments are
-/// removed without a flush, and their files are used again: after a power cut the checkpoint may lie before this offset, and
-/// what stands there is no longer the log.</para>
+/// reused, so a power loss in the middle of a write leaves the older record. Written under the flush lock, or by a lone opener.
+/// <para>`offset/log-start` has the same form: everything before its offset was removed. Written under `open`. Segments are
+/// removed without a flush, and their files are used again: after a power loss the checkpoint may be before this offset, and
+/// what is there is no longer the log.</para>
 /// </summary>
 internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId, string name = StoreNames.Checkpoint) : IDisposable
 {
@@ -97,22 +97,22 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId, stri
         }
     }
 
-    /// <summary>The removed part of the log, as `offset/low-water` tells it; 0 when nothing was removed.</summary>
-    public static long ReadLowWater(HeldDirectory directory, StoreMeta meta)
+    /// <summary>The removed part of the log, as `offset/log-start` tells it; 0 when nothing was removed.</summary>
+    public static long ReadLogStart(HeldDirectory directory, StoreMeta meta)
     {
-        using var file = new CheckpointFile(directory, meta.StoreId, StoreNames.LowWater);
+        using var file = new CheckpointFile(directory, meta.StoreId, StoreNames.LogStart);
         long offset = file.Read()?.Offset ?? 0;
         return offset % meta.SegmentLength == 0 ? offset : 0;
     }
 
-    /// <summary>Records that the log begins there, whatever lies before it. Survives a power cut when it returns.</summary>
-    public static void RecordLowWater(HeldDirectory directory, StoreMeta meta, long lowWater, long epoch, Guid bootId)
+    /// <summary>Records that the log begins there, whatever is before it. Survives a power loss when it returns.</summary>
+    public static void RecordLogStart(HeldDirectory directory, StoreMeta meta, long logStart, long epoch, Guid bootId)
     {
-        using var file = new CheckpointFile(directory, meta.StoreId, StoreNames.LowWater);
-        if (directory.Identify(StoreNames.LowWater) is null)
+        using var file = new CheckpointFile(directory, meta.StoreId, StoreNames.LogStart);
+        if (directory.Identify(StoreNames.LogStart) is null)
             file.Create(bootId);
         directory.FlushEntries(StoreNames.Offsets);
-        file.Write(lowWater, epoch, bootId);
+        file.Write(logStart, epoch, bootId);
     }
 
     public void Dispose() => _file?.Dispose();

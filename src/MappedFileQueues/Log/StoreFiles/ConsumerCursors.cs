@@ -33,16 +33,16 @@ internal sealed unsafe class ConsumerCursors(HeldDirectory directory, ControlPag
     private bool _isListed;
 
     /// <summary>
-    /// The lowest offset of a consumer; <see cref="long.MaxValue"/> when there is none. A consumer before low water was dropped
-    /// and does not count.
+    /// The lowest offset of a consumer; <see cref="long.MaxValue"/> when there is none. A consumer before the log start was
+    /// dropped and does not count.
     /// </summary>
     public long FindSlowest()
     {
         lock (_lock)
         {
             // P16 acquire: before the cursors: one that counts is not dropped yet; pairs with P16 full in SegmentTrimmer.
-            long lowWater = SharedWord.ReadAcquire(control.LowWater);
-            return isPortable ? FindInFiles(lowWater) : FindInMappings(lowWater);
+            long logStart = SharedWord.ReadAcquire(control.LogStart);
+            return isPortable ? FindInFiles(logStart) : FindInMappings(logStart);
         }
     }
 
@@ -75,25 +75,25 @@ internal sealed unsafe class ConsumerCursors(HeldDirectory directory, ControlPag
             Unmap();
     }
 
-    private long FindInFiles(long lowWater)
+    private long FindInFiles(long logStart)
     {
         long slowest = long.MaxValue;
         foreach (string name in CursorFile.Names(directory))
-            slowest = Math.Min(slowest, Read(name, lowWater));
+            slowest = Math.Min(slowest, Read(name, logStart));
         return slowest;
     }
 
     /// <exception cref="QueueDiskException">It cannot be read: no producer knows how far it may go.</exception>
     /// <exception cref="QueueCorruptException">It is damaged: the same.</exception>
-    private long Read(string name, long lowWater)
+    private long Read(string name, long logStart)
     {
         StoredCursor cursor = CursorFile.TryRead(directory, name);
         if (cursor.IsUnknown)
             ExceptionDispatchInfo.Throw(cursor.Error!);
-        return cursor.Offset is { } offset && offset >= lowWater ? offset : long.MaxValue;
+        return cursor.Offset is { } offset && offset >= logStart ? offset : long.MaxValue;
     }
 
-    private long FindInMappings(long lowWater)
+    private long FindInMappings(long logStart)
     {
         // P38 acquire: before the folder is listed; pairs with P38 full in NoteChange.
         ulong changed = SharedWord.ReadAcquire(control.ConsumersChanged);
@@ -108,13 +108,13 @@ internal sealed unsafe class ConsumerCursors(HeldDirectory directory, ControlPag
             if (word == CursorWord.New)
                 continue;
             long offset = CursorFile.Parse(directory, cursor.File, word);
-            if (offset >= lowWater && offset < slowest)
+            if (offset >= logStart && offset < slowest)
                 (slowest, found) = (offset, cursor);
         }
 
         _slowest = found;
         foreach (string name in _unmapped)
-            slowest = Math.Min(slowest, Read(name, lowWater));
+            slowest = Math.Min(slowest, Read(name, logStart));
         return slowest;
     }
 

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Log.StoreFiles;
 /// Removes a consumer for good. The caller holds the consumer's name.
 /// <code>
 /// step                                          killed after it
-/// 1 remove the cursor's file                    a power cut may bring the consumer back
+/// 1 remove the cursor's file                    a power loss may bring the consumer back
 /// 2 flush the folder's entries                  the lock's file is left over: the next removal of the name takes it along
 /// 3 remove the lock's file, still held          -
 /// 4 release the lock                            -

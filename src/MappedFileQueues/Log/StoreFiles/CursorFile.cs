@@ -7,7 +7,7 @@ namespace MappedFileQueues.Log.StoreFiles;
 
 /// <summary>
 /// A named consumer's stored offset: one mapped word that only the holder of the name writes. The file gets its name when its
-/// page is on disk, so a full disk cannot turn a commit into SIGBUS, and no power cut leaves zeros, which are damage. It is
+/// page is on disk, so a full disk cannot turn a commit into SIGBUS, and no power loss leaves zeros, which are damage. It is
 /// synced again once it holds the first offset.
 /// </summary>
 internal sealed unsafe class CursorFile : IDisposable
@@ -174,7 +174,7 @@ internal sealed unsafe class CursorFile : IDisposable
     }
 
     /// <summary>
-    /// Makes the committed offset survive a power cut. The first call also flushes the file's name, because its creator may have
+    /// Makes the committed offset survive a power loss. The first call also flushes the file's name, because its creator may have
     /// died before it did so.
     /// </summary>
     public void Flush()

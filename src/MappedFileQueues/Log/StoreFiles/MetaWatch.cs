@@ -43,7 +43,7 @@ internal sealed class MetaWatch : IDisposable
 
     /// <summary>
     /// As <see cref="ThrowIfReplaced"/>, by a check that may be some milliseconds old. Only the leader of a flush uses it: the
-    /// check takes three system calls, 4.4 us. Anything confirmed in that time shares the fate of what was confirmed just before
+    /// check takes three system calls, 4.4 us. Anything confirmed in that time shares the fate of what was durable just before
     /// the deletion.
     /// </summary>
     public void ThrowIfSeenReplaced()

@@ -21,7 +21,7 @@ internal static class RetentionFile
             $"The retention policy is damaged or of a later version, so nothing is deleted: file={file.Path}. Set it again.");
     }
 
-    /// <summary>Makes a policy the store's. Survives a power cut when it returns.</summary>
+    /// <summary>Makes a policy the store's. Survives a power loss when it returns.</summary>
     public static void Write(HeldDirectory directory, Guid storeId, RetentionOptions policy)
     {
         WholeFile.Write(

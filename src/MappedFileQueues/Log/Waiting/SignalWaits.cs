@@ -71,18 +71,18 @@ internal abstract unsafe class SignalWaits(OperatingSystemServices os, WakeSigna
         }
     }
 
-    /// <summary>The thread's steps 3 and 4: looks, after the fence.</summary>
-    /// <param name="isFenced">False where producers could not be fenced.</param>
+    /// <summary>The thread's steps 3 and 4: looks, after the barrier.</summary>
+    /// <param name="isOrdered">False where producers could not be fenced.</param>
     /// <param name="wait">What to sleep on.</param>
     /// <param name="lookAt">When to look again though nothing moves.</param>
     /// <returns>False when nothing waits any more.</returns>
-    public bool EndLook(bool isFenced, out WordWait wait, out long lookAt)
+    public bool EndLook(bool isOrdered, out WordWait wait, out long lookAt)
     {
         lock (Waits)
         {
             if (_isLooking && _thread is not null)
             {
-                if (LookAtAll(signal.SleepLimit(isFenced)) is { } sleep)
+                if (LookAtAll(signal.SleepLimit(isOrdered)) is { } sleep)
                 {
                     _isPrepared = true;
                     _lookAt = Stopwatch.GetTimestamp() + (long)(sleep.TotalSeconds * Stopwatch.Frequency);

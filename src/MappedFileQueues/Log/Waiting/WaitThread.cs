@@ -122,16 +122,16 @@ internal sealed unsafe class WaitThread(OperatingSystemServices os)
     private TimeSpan Look(ulong interrupts)
     {
         long now = Stopwatch.GetTimestamp();
-        bool mustFence = false;
+        bool needsBarrier = false;
         foreach (SignalWaits waits in _round)
-            mustFence |= waits.BeginLook(now);
-        bool isFenced = !mustFence || os.FenceOtherProcesses();
+            needsBarrier |= waits.BeginLook(now);
+        bool isOrdered = !needsBarrier || os.BarrierOtherProcesses();
         _words.Clear();
         _words.Add(new WordWait((uint*)_interrupts, (uint)interrupts));
         long lookAt = long.MaxValue;
         foreach (SignalWaits waits in _round)
         {
-            if (!waits.EndLook(isFenced, out WordWait wait, out long dueAt))
+            if (!waits.EndLook(isOrdered, out WordWait wait, out long dueAt))
                 continue;
             _words.Add(wait);
             lookAt = Math.Min(lookAt, dueAt);

@@ -12,7 +12,7 @@ namespace MappedFileQueues.Log.Waiting;
 /// waiter                                                waker
 /// 1 s = sequence (acquire)                              1 publish
 /// 2 raise the flag to s + 1, never lower it             2 flag = read the flag; 0: done
-/// 3 fence the producers that publish without a fence    3 sequence + 1
+/// 3 fence the producers that publish without a barrier  3 sequence + 1
 /// 4 look again; found: done                             4 wake all that sleep on the sequence
 /// 5 sleep while sequence = s                            5 clear the flag, if it still holds what was read
 /// </code>
@@ -32,7 +32,7 @@ internal sealed unsafe class WakeSignal
     /// <summary>The longest sleep of a waiter that a living process may leave asleep.</summary>
     public static readonly TimeSpan UnwokenSleepMax = TimeSpan.FromMilliseconds(100);
 
-    /// <summary>The longest sleep when a producer that publishes without a fence cannot be fenced from here.</summary>
+    /// <summary>The longest sleep when a producer that publishes without a barrier cannot be fenced from here.</summary>
     public static readonly TimeSpan UnfencedSleepMax = TimeSpan.FromMilliseconds(1);
 
     private readonly OperatingSystemServices _os;
@@ -44,7 +44,7 @@ internal sealed unsafe class WakeSignal
 
     /// <summary>The signal of publishers.</summary>
     public WakeSignal(OperatingSystemServices os, ControlPage control)
-        : this(os, control, control.WakeSequence, control.WaiterFlag) => _fenceNeeded = control.FenceNeeded;
+        : this(os, control, control.WakeSequence, control.WaiterFlag) => _fenceNeeded = control.BarrierNeeded;
 
     /// <summary>A signal whose wakers all fence their changes themselves.</summary>
     public WakeSignal(OperatingSystemServices os, ControlPage control, ulong* sequence, ulong* flag)
@@ -71,11 +71,11 @@ internal sealed unsafe class WakeSignal
     /// <returns>The longest time that one sleep may last.</returns>
     public TimeSpan Prepare(out ulong sequence) =>
         // Also when the flag was high enough: the waiter that raised it may not have reached its own fence yet.
-        SleepLimit(isFenced: !Raise(out sequence) || _os.FenceOtherProcesses());
+        SleepLimit(isOrdered: !Raise(out sequence) || _os.BarrierOtherProcesses());
 
     /// <summary>The longest time that one sleep may last after step 3.</summary>
-    /// <param name="isFenced">False where producers could not be fenced.</param>
-    public TimeSpan SleepLimit(bool isFenced) => !isFenced ? UnfencedSleepMax
+    /// <param name="isOrdered">False where producers could not be fenced.</param>
+    public TimeSpan SleepLimit(bool isOrdered) => !isOrdered ? UnfencedSleepMax
         // P35 acquire: a hint, late by one sleep at most; pairs with P35 release in StoreOpening.
         : SharedWord.ReadAcquire(_hasPollers) != 0 ? UnwokenSleepMax
         : SleepMax;
@@ -98,7 +98,7 @@ internal sealed unsafe class WakeSignal
         }
 
         ProtocolSteps.Reach(ProtocolStep.WaiterFlagRaised);
-        // P8 acquire: an Exclusive producer may publish without a fence; pairs with P8 full in ProducerAdmission.
+        // P8 acquire: an Exclusive producer may publish without a barrier; pairs with P8 full in ProducerAdmission.
         return _fenceNeeded != null && SharedWord.ReadAcquire(_fenceNeeded) != 0;
     }
 
@@ -126,10 +126,10 @@ internal sealed unsafe class WakeSignal
         SharedWord.CompareExchange(_flag, flag, poison);
     }
 
-    /// <summary>The check after a change that may free a waiter. The change ended with a full fence of its own.</summary>
+    /// <summary>The check after a change that may free a waiter. The change ended with a full barrier of its own.</summary>
     public void WakeIfAwaited()
     {
-        // P9 acquire: after the fence of the change; pairs with P9 full in Raise.
+        // P9 acquire: after the barrier of the change; pairs with P9 full in Raise.
         ulong flag = SharedWord.ReadAcquire(_flag);
         if ((flag & ~ControlLayout.PoisonBit) != 0)
             Wake(flag);

@@ -109,7 +109,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         if (length == 0)
             return true;
 
-        // KEEP_SIZE, although the range lies inside the file: without it ext4 leaves the file longer when the disk is full.
+        // KEEP_SIZE, although the range is inside the file: without it ext4 leaves the file longer when the disk is full.
         return TryFallocate(LinuxNative.FALLOC_FL_KEEP_SIZE, offset, length);
     }
 

@@ -76,7 +76,7 @@ internal static class LinuxLockHolders
                 : null;
     }
 
-    /// <summary>"major:minor" of the file system that an open file lies on; null when /proc does not tell.</summary>
+    /// <summary>"major:minor" of the file system that an open file is on; null when /proc does not tell.</summary>
     private static string? MountDevice(LinuxHandle file)
     {
         string? info = ProcFiles.ReadOrNull(string.Create(CultureInfo.InvariantCulture, $"/proc/self/fdinfo/{file.Number}"));

@@ -48,17 +48,17 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
     public override ReadableFile? TryOpenForReading(string path) => LinuxReadableFile.TryOpenFile(Path.GetFullPath(path));
 
     /// <inheritdoc/>
-    public override bool RegisterForFence() => _fence.Value;
+    public override bool RegisterForBarrier() => _fence.Value;
 
     /// <inheritdoc/>
-    public override bool FenceOtherProcesses() =>
+    public override bool BarrierOtherProcesses() =>
         // The command reaches only the running threads of registered processes, so this process must be registered for its own
         // other threads.
         _fence.Value
         && LinuxNative.membarrier(LinuxNative.SYS_membarrier, LinuxNative.MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
 
     /// <inheritdoc/>
-    public override bool FenceEverybody() =>
+    public override bool BarrierEverybody() =>
         LinuxNative.membarrier(LinuxNative.SYS_membarrier, LinuxNative.MEMBARRIER_CMD_GLOBAL, 0, 0) == 0;
 
     /// <inheritdoc/>

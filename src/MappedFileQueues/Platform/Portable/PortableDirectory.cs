@@ -232,7 +232,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     /// <inheritdoc/>
     public override void FlushEntries(string subdirectory)
     {
-        // The BCL cannot open a directory, so it cannot flush one: this is the weaker promise after a power cut.
+        // The BCL cannot open a directory, so it cannot flush one: this is the weaker promise after a power loss.
     }
 
     /// <inheritdoc/>

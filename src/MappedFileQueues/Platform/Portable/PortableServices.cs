@@ -43,13 +43,13 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
     public override ReadableFile? TryOpenForReading(string path) => PortableReadableFile.TryOpenFile(Path.GetFullPath(path));
 
     /// <inheritdoc/>
-    public override bool RegisterForFence() => false;
+    public override bool RegisterForBarrier() => false;
 
     /// <inheritdoc/>
-    public override bool FenceOtherProcesses() => false;
+    public override bool BarrierOtherProcesses() => false;
 
     /// <inheritdoc/>
-    public override bool FenceEverybody() => false;
+    public override bool BarrierEverybody() => false;
 
     /// <inheritdoc/>
     public override void WaitOnWord(uint* word, uint expected, TimeSpan timeout) => PortableWait.While(word, expected, timeout);

@@ -7,7 +7,7 @@ public readonly struct ConsumerOptions
     public QueueStart Start { get; init; }
 
     /// <summary>
-    /// Whether the consumer sees only messages below the confirmed offset, which no power cut can take back. Default false.
+    /// Whether the consumer sees only messages below the durable offset, which no power loss can take back. Default false.
     /// Flushes wake it, whichever process makes them; without a flush it sees nothing new.
     /// </summary>
     public bool DurableOnly { get; init; }

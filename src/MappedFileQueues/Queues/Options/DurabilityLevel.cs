@@ -2,16 +2,16 @@ namespace MappedFileQueues;
 
 /// <summary>
 /// When an append counts as done. At every level a message survives the death of every process once Produce has returned; the
-/// levels differ in what a power cut may lose.
+/// levels differ in what a power loss may lose.
 /// </summary>
 public enum DurabilityLevel
 {
-    /// <summary>Produce returns when the message is published. A power cut loses what the system has not written yet.</summary>
+    /// <summary>Produce returns when the message is published. A power loss loses what the system has not written yet.</summary>
     PageCache,
 
     /// <summary>
     /// Like PageCache, and every attached queue flushes at intervals while there is something to flush, and when it is disposed.
-    /// A power cut loses at most the last interval. When nothing can be flushed for two intervals (damage in the log, no file
+    /// A power loss loses at most the last interval. When nothing can be flushed for two intervals (damage in the log, no file
     /// descriptor left), Produce appends nothing and throws the cause, a <see cref="QueueCorruptException"/> or
     /// <see cref="QueueDiskException"/>, until a flush succeeds; Group does the same. No flush passes a message that was begun
     /// and is not finished (an open claim, a producer that was stopped in it): what is appended after it is not on disk until
@@ -22,7 +22,7 @@ public enum DurabilityLevel
     Interval,
 
     /// <summary>
-    /// Produce returns when a flush that covers the message has ended. A power cut loses nothing that was acknowledged. Callers
+    /// Produce returns when a flush that covers the message has ended. A power loss loses nothing that was acknowledged. Callers
     /// that wait at the same time, in any thread or process, share a flush.
     /// </summary>
     Group,

@@ -50,7 +50,7 @@ public class MappedFileQueueOptions
 
     /// <summary>
     /// What the disk must have done when Produce returns; default <see cref="DurabilityLevel.Interval"/>. The level decides what
-    /// a power cut may lose; a killed process loses nothing at any level. Processes on one store may use different levels, and a
+    /// a power loss may lose; a killed process loses nothing at any level. Processes on one store may use different levels, and a
     /// call may choose its own (<see cref="ProduceOptions.Durability"/>).
     /// </summary>
     public DurabilityLevel Durability { get; set; } = DurabilityLevel.Interval;

@@ -4,7 +4,7 @@ namespace MappedFileQueues;
 /// How much of its past a store keeps. The policy lives in the store: every process that has the store open applies it, whichever
 /// process set it. Retention removes whole segments, the oldest first; the segment that producers append to always stays. Limits
 /// that are null do not count, and none may be 0; a segment goes as soon as one limit says so. Removed messages need no flush: a
-/// power cut does not bring them back.
+/// power loss does not bring them back.
 /// </summary>
 public sealed record RetentionOptions
 {
@@ -16,7 +16,7 @@ public sealed record RetentionOptions
 
     /// <summary>
     /// How long a segment is kept after it was completed. The time is that of the last write to its file; the producer that
-    /// goes on in the next segment sets it. A file that was copied without its time counts from the copy. One with a time to
+    /// continues in the next segment sets it. A file that was copied without its time counts from the copy. One with a time to
     /// come goes with the first after it that is old.
     /// </summary>
     public TimeSpan? MaxAge { get; init; }

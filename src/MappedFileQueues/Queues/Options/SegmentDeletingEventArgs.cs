@@ -18,6 +18,6 @@ public sealed class SegmentDeletingEventArgs : EventArgs
     /// <summary>The offset of the segment's first byte.</summary>
     public long Offset { get; }
 
-    /// <summary>The offset behind its last byte.</summary>
+    /// <summary>The offset after its last byte.</summary>
     public long EndOffset { get; }
 }

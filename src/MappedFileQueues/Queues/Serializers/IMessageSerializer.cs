@@ -26,7 +26,7 @@ public interface IBufferedMessageSerializer<in T> : IMessageSerializer<T>
 /// <typeparam name="T">The message's type.</typeparam>
 public interface IMessageDeserializer<out T>
 {
-    /// <summary>Deserializes a message. The buffer lies in the mapping and is valid only during the call.</summary>
+    /// <summary>Deserializes a message. The buffer is in the mapping and is valid only during the call.</summary>
     /// <param name="buffer">The message's bytes.</param>
     /// <returns>The message.</returns>
     T Deserialize(ReadOnlySpan<byte> buffer);

@@ -72,7 +72,7 @@ public sealed class BlockedBrokerTests(BrokerFixture broker) : IDisposable
         _scene.Produce("one");
         _scene.Address = cluster.Nodes[0].Address;
         StreamForwarderOptions options = _scene.Forward();
-        // Its heartbeats go on; without them the connection would be taken for a silent one.
+        // Its heartbeats continue; without them the connection would be taken for a silent one.
         (options.RequestTimeout, options.Heartbeat) = (TimeSpan.FromSeconds(5), TimeSpan.FromSeconds(1));
         StreamForwarder forwarder = new(options);
         using CancellationTokenSource stop = new();

@@ -45,8 +45,8 @@ public sealed class LongRecordTests : IDisposable
     }
 
     /// <summary>
-    /// A forwarder reads the last envelope of its store back to find out where to go on. One that could not come within the limit
-    /// kept it from going on for ever.
+    /// A forwarder reads the last envelope of its store back to find out where to continue. One that could not come within the
+    /// limit kept it from continuing for ever.
     /// </summary>
     [Fact]
     public async Task RunOnce_LastRecordComesBackSlowly_KeepsItsConnection()

@@ -107,9 +107,9 @@ public sealed class StreamHoleTests : IDisposable
 
     /// <summary>
     /// The fetcher had died after it had appended more than its file says. In the stream that was made again, records of the same
-    /// text were taken for those, and lost, or others kept it from going on for ever.
+    /// text were taken for those, and lost, or others kept it from continuing for ever.
     /// </summary>
-    /// <param name="isSame">Whether the same store goes on, behind what was fetched.</param>
+    /// <param name="isSame">Whether the same store continues, behind what was fetched.</param>
     /// <param name="text">What its new records hold; it was `tick` all the time.</param>
     [Theory]
     [InlineData(true, "tick")]
@@ -138,7 +138,7 @@ public sealed class StreamHoleTests : IDisposable
 
     /// <summary>
     /// Two stores were forwarded again from their beginning, and follow each other otherwise than before. What was appended last
-    /// comes twice then; it kept the fetcher from going on.
+    /// comes twice then; it kept the fetcher from continuing.
     /// </summary>
     [Fact]
     public async Task Deliver_SourcesFollowEachOtherOtherwise_GoesOn()

@@ -18,7 +18,7 @@ public sealed class RemovedCursorTests(BrokerFixture broker) : IDisposable
 
     /// <summary>
     /// Between a look at the oldest message and the move there, retention removed that one too. The forwarder failed for good,
-    /// with a word about the consumer, though it had been told to go on.
+    /// with a word about the consumer, though it had been told to continue.
     /// </summary>
     [Fact]
     public async Task Run_RetentionIsQuickerThanTheMove_GoesOnOnceItCan()
@@ -33,7 +33,7 @@ public sealed class RemovedCursorTests(BrokerFixture broker) : IDisposable
             while (!enough.IsCancellationRequested)
                 queue.Producer.Produce(message);
         });
-        Eventually.True(() => queue.GetInfo().OldestOffset > SegmentSize, "segments are removed", s_deadline);
+        Eventually.True(() => queue.GetInfo().LogStart > SegmentSize, "segments are removed", s_deadline);
         StreamForwarderOptions options = _scene.Forward();
         options.OnSourceChange = SourceChangePolicy.Continue;
         using CancellationTokenSource stop = new(s_deadline);
@@ -53,7 +53,7 @@ public sealed class RemovedCursorTests(BrokerFixture broker) : IDisposable
     }
 
     /// <summary>
-    /// While the forwarder waited for its broker, somebody reset the consumer; it went on from where that had been.
+    /// While the forwarder waited for its broker, somebody reset the consumer; it continued from where that had been.
     /// </summary>
     [Fact]
     public void Cursor_ResetWhileNothingIsOpen_IsTheNewOne()
@@ -63,7 +63,7 @@ public sealed class RemovedCursorTests(BrokerFixture broker) : IDisposable
         queue.ResetConsumer("bridge", QueueStart.Earliest);
         for (int count = 0; count < 300; count++)
             queue.Producer.Produce(new byte[1000]);
-        Eventually.True(() => queue.GetInfo().OldestOffset > SegmentSize, "segments are removed", s_deadline);
+        Eventually.True(() => queue.GetInfo().LogStart > SegmentSize, "segments are removed", s_deadline);
 
         using SourceStore source = SourceStore.Open(_scene.Forward());
         Assert.Equal(0, source.Cursor);

@@ -193,7 +193,7 @@ public sealed class BackPressureRuleTests
         Assert.Equal(3, producer.AckedCount);
     }
 
-    /// <summary>A claim behind the slowest cursor counts; padding does not, and no consumer would commit it.</summary>
+    /// <summary>A claim after the slowest cursor counts; padding does not, and no consumer would commit it.</summary>
     [Theory]
     [InlineData("abandon")]
     [InlineData("leave")]
@@ -222,7 +222,7 @@ public sealed class BackPressureRuleTests
     }
 
     /// <summary>
-    /// A stopped producer (SIGSTOP, a debugger) that waits holds no lock, no claim and no room: others go on as if it were not
+    /// A stopped producer (SIGSTOP, a debugger) that waits holds no lock, no claim and no room: others continue as if it were not
     /// there, and it does when it runs again.
     /// </summary>
     [Theory]
@@ -285,7 +285,7 @@ public sealed class BackPressureRuleTests
         Eventually.True(() => RoomFlag(words) != 0, "a producer waits for consumers");
     }
 
-    private static unsafe ulong RoomFlag(StoreWords words) => SharedWord.ReadAcquire(words.Control.RoomWaiterFlag);
+    private static unsafe ulong RoomFlag(StoreWords words) => SharedWord.ReadAcquire(words.Control.CapacityWaiterFlag);
 
     private static unsafe ulong MayWait(StoreWords words) => SharedWord.ReadAcquire(words.Control.ProducersMayWait);
 }

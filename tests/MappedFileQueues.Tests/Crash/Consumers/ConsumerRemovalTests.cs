@@ -100,7 +100,7 @@ public sealed class ConsumerRemovalTests
         portable.ExpectExit();
     }
 
-    /// <summary>What a power cut leaves of a deletion, or of a move, that has returned.</summary>
+    /// <summary>What a power loss leaves of a deletion, or of a move, that has returned.</summary>
     [Fact]
     public void DeleteAndReset_PowerCutAfterwards_StandAsTheyWere()
     {

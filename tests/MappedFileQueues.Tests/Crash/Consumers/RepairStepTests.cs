@@ -45,7 +45,7 @@ public sealed class RepairStepTests
     }
 
     /// <summary>
-    /// Two repairers at one hole: one of them stopped between probe and compare-and-swap finds padding when it goes on.
+    /// Two repairers at one hole: one of them stopped between probe and compare-and-swap finds padding when it continues.
     /// </summary>
     [Fact]
     public void Repair_StoppedAfterItsProbe_FindsTheOthersPadding()
@@ -73,7 +73,7 @@ public sealed class RepairStepTests
     }
 
     /// <summary>
-    /// A commit is one store: killed behind it the next consumer of that name goes on there, killed before it reads again.
+    /// A commit is one store: killed after it the next consumer of that name continues there, killed before it reads again.
     /// </summary>
     [Fact]
     public void Commit_KilledBehindTheStore_NextConsumerGoesOnThere()

@@ -107,7 +107,7 @@ public sealed class WakeRuleTests
         }
     }
 
-    /// <summary>Frames behind a hole become visible with the repair, so a repair wakes as a publish does.</summary>
+    /// <summary>Frames after a hole become visible with the repair, so a repair wakes as a publish does.</summary>
     [Fact]
     public void Repair_WaiterFlagRaised_WakesAsAPublishDoes()
     {

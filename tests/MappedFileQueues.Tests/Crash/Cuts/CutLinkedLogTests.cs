@@ -3,7 +3,7 @@ using MappedFileQueues.Tests.Platform;
 namespace MappedFileQueues.Tests.Crash.Cuts;
 
 /// <summary>
-/// A store whose `commitlog` is a link to a folder on another file system, a faster disk say. The story: after a power cut the
+/// A store whose `commitlog` is a link to a folder on another file system, a faster disk say. The story: after a power loss the
 /// later segments could not be renamed into `salvage/`, and the store could not be opened any more.
 /// </summary>
 [Trait("Category", "Slow")]

@@ -3,7 +3,7 @@ using System.Globalization;
 namespace MappedFileQueues.Tests.Crash.Cuts;
 
 /// <summary>
-/// Segments behind the tail after a cut. The story: those that were only made ahead, and held nothing but zeros, went into
+/// Segments after the tail after a power loss. The story: those that were only made ahead, and held nothing but zeros, went into
 /// `salvage/` with the others; a store that was cut often collected them there for good, whole segments of nothing.
 /// </summary>
 [Trait("Category", "Slow")]

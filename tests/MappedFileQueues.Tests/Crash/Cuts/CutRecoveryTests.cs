@@ -3,8 +3,8 @@ using MappedFileQueues.Format;
 namespace MappedFileQueues.Tests.Crash.Cuts;
 
 /// <summary>
-/// docs/DESIGN.md section 3, after a cut. The opener is a child that lives in another boot; what the cut took from the disk
-/// is damaged by hand before.
+/// docs/DESIGN.md section 3, after a power loss. The opener is a child that lives in another boot; what the cut took from the
+/// disk is damaged by hand before.
 /// </summary>
 [Trait("Category", "Slow")]
 public sealed class CutRecoveryTests
@@ -21,7 +21,7 @@ public sealed class CutRecoveryTests
         Assert.Equal(info.TailOffset, info.ConfirmedOffset);
     }
 
-    /// <summary>The log ends at a claimed frame: nobody knows whether what stands behind it was acknowledged to anyone.</summary>
+    /// <summary>The log ends at a claimed frame: nobody knows whether what is after it was acknowledged to anyone.</summary>
     [Fact]
     public void Recover_ClaimedFrame_EndsTheLog()
     {
@@ -217,7 +217,7 @@ public sealed class CutRecoveryTests
 
     /// <summary>
     /// A segment below the checkpoint lost its first header. It passed for one that was made ahead, and the log seemed to begin
-    /// behind it.
+    /// after it.
     /// </summary>
     [Fact]
     public void Open_FirstHeaderOfASegmentIsZeroed_MessagesBeforeItAreReadThenDamage()

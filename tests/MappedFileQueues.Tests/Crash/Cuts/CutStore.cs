@@ -33,7 +33,7 @@ internal sealed class CutStore : IDisposable
         words.WriteAt(Offsets[index] + 12, (byte)(was[0] ^ 0x55));
     }
 
-    /// <summary>What stands in the segment of a message from that message on.</summary>
+    /// <summary>What is in the segment of a message from that message on.</summary>
     public byte[] BytesFrom(int index)
     {
         using var words = new StoreWords(Store.Path);

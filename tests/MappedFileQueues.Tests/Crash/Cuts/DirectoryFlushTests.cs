@@ -3,7 +3,7 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 /// <summary>
 /// docs/DESIGN.md section 2, directory first, for a store that is opened when its last segment is exactly full. The story:
 /// the opener noted that the name of the tail's segment was on disk, although no such file was there yet; the one who made it
-/// then skipped the flush of the directory, and a power cut could take the name with messages that `Flush()` had returned for.
+/// then skipped the flush of the directory, and a power loss could take the name with messages that `Flush()` had returned for.
 /// </summary>
 [Trait("Category", "Slow")]
 public sealed class DirectoryFlushTests

@@ -18,7 +18,7 @@ public sealed class LostFileSystemTests : IDisposable
     public void Dispose() => _temp.Dispose();
 
     /// <summary>
-    /// A cursor was committed durably over messages that no flush had covered. It stood above the tail: the name was refused at
+    /// A cursor was committed durably over messages that no flush had covered. It was above the tail: the name was refused at
     /// first, and after 4,000 new messages it was not, and skipped most of them without a word.
     /// </summary>
     [Theory]

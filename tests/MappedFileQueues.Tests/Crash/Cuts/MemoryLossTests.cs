@@ -6,8 +6,8 @@ namespace MappedFileQueues.Tests.Crash.Cuts;
 
 /// <summary>
 /// A file system that failed, was unmounted and mounted again in the same boot has lost what was not flushed. Recovery looked at
-/// boot and poison only and called it deaths: a cursor stood above the tail, and skipped new messages once the log had come up to
-/// it; what an older page still held came back behind new messages; half a message stood in the log. docs/DESIGN.md section 3.
+/// boot and poison only and called it deaths: a cursor was above the tail, and skipped new messages once the log had come up to
+/// it; what an older page still held came back behind new messages; half a message was in the log. docs/DESIGN.md section 3.
 /// Real processes of a real file system: <see cref="LostFileSystemTests"/>.
 /// </summary>
 [Trait("Category", "Slow")]
@@ -118,7 +118,7 @@ public sealed unsafe class MemoryLossTests : IDisposable
 
     /// <summary>
     /// The batch's first header says "claimed" again, and looked like that of a dead producer. It became padding over the whole
-    /// batch. The consumer stood inside it, behind the batch's first message, and waited there for ever. The laboratory found it:
+    /// batch. The consumer was inside it, after the batch's first message, and waited there for ever. The laboratory found it:
     /// `--only retain --seed 19630227 --runs 1`.
     /// </summary>
     [Fact]
@@ -160,7 +160,7 @@ public sealed unsafe class MemoryLossTests : IDisposable
     }
 
     /// <summary>
-    /// Without the look at what was flushed this would be a loss like any other, and good messages behind it would go, of which
+    /// Without the look at what was flushed this would be a loss like any other, and good messages after it would go, of which
     /// the disk has every byte.
     /// </summary>
     [Theory]

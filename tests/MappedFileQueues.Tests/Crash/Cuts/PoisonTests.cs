@@ -17,7 +17,8 @@ public sealed unsafe class PoisonTests : IDisposable
 
     /// <summary>
     /// The kernel reports a failed write-back once, and the next fdatasync returns 0. A flush looked for poison only before it
-    /// raised confirmed, and by then it had written a checkpoint: the next recovery began behind messages that no disk held.
+    /// raised the durable offset, and by then it had written a checkpoint: the next recovery began behind messages that no disk
+    /// held.
     /// </summary>
     [Fact]
     public void Flush_AfterAFailedFlush_WritesNoCheckpoint()
@@ -80,7 +81,7 @@ public sealed unsafe class PoisonTests : IDisposable
 
     /// <summary>
     /// Where the `poison` file could not be made (a file system that turned read-only with the error, no descriptor left, a
-    /// kill in between) the next opener forgot the poison, and confirmed what it found in the page cache.
+    /// kill in between) the next opener forgot the poison, and the durable offset what it found in the page cache.
     /// </summary>
     [Fact]
     public void Open_PoisonFileCouldNotBeMade_RecoversAllTheSame()
@@ -209,8 +210,8 @@ public sealed unsafe class PoisonTests : IDisposable
     }
 
     /// <summary>
-    /// A sync that fails inside a recovery after a cut left nothing behind: the next opener found the same pages, clean by now,
-    /// and its own syncs succeeded.
+    /// A sync that fails inside a recovery after a power loss left nothing behind: the next opener found the same pages, clean by
+    /// now, and its own syncs succeeded.
     /// </summary>
     [Theory]
     [InlineData("commitlog/")]

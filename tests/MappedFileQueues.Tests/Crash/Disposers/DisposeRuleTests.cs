@@ -136,8 +136,8 @@ public sealed class DisposeRuleTests
     }
 
     /// <summary>
-    /// A Dispose that takes a claim away between its opening and the look at where it lies: the claim's thread went on at the
-    /// place behind its padding, where the next producer appends.
+    /// A Dispose that takes a claim away between its opening and the look at where it is: the claim's thread continued at the
+    /// place after its padding, where the next producer appends.
     /// </summary>
     [Theory]
     [InlineData(ProducerMode.Shared)]

@@ -7,7 +7,7 @@ namespace MappedFileQueues.Tests.Crash.Disposers;
 public sealed class OwnDisposeTests
 {
     /// <summary>
-    /// A fill callback, or a batch's own memory, that disposed the queue and went on writing: the page was gone, which killed
+    /// A fill callback, or a batch's own memory, that disposed the queue and continued writing: the page was gone, which killed
     /// the process; an Exclusive producer's went into free space, over the next producer's messages. Such a claim is taken away
     /// as another thread's would be: it becomes padding, and its memory stays.
     /// </summary>
@@ -26,7 +26,7 @@ public sealed class OwnDisposeTests
 
     /// <summary>
     /// A thread disposed the producer and waited for the claim of another one; that other one disposed too, and waited for the
-    /// first, for ever: its claim would have ended behind the lock that the first held.
+    /// first, for ever: its claim would have ended after the lock that the first held.
     /// </summary>
     [Theory]
     [InlineData(ProducerMode.Shared, false)]

@@ -8,7 +8,7 @@ namespace MappedFileQueues.Tests.Crash.Openers;
 public sealed class EpochTests
 {
     [Theory]
-    [InlineData("LowWaterStored", "trim before=8192")]
+    [InlineData("LogStartStored", "trim before=8192")]
     [InlineData("ExclusiveMarked", "producer")]
     public void Open_KilledBesideAColdWord_TheEpochStays(string step, string command)
     {

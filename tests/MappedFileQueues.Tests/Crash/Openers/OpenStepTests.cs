@@ -33,13 +33,13 @@ public sealed class OpenStepTests
     }
 
     /// <summary>
-    /// The log has a dead one's hole in its middle. Everything behind it hangs on the opener's knowing that this is the same
+    /// The log has a dead one's hole in its middle. Everything after it hangs on the opener's knowing that this is the same
     /// boot, also when one before it died with the control page half written.
     /// </summary>
     [Theory]
     [InlineData("OpenLocked")]
     [InlineData("AttachedAlone")]
-    [InlineData("HolePadded")]
+    [InlineData("ClaimPadded")]
     [InlineData("ControlCleared")]
     [InlineData("Recovered")]
     public void Open_ExistingStoreKilledAtStep_NextOpenerFindsEverything(string step)

@@ -122,13 +122,13 @@ public sealed unsafe class OpeningRuleTests
     }
 
     /// <summary>
-    /// Producers walk over claims of the living, so the hint may stand above a hole. A lone opener walks from the checkpoint:
+    /// Producers walk over claims of the living, so the hint may be above a hole. A lone opener walks from the checkpoint:
     /// the hole is padding before anybody reads.
     /// </summary>
     [Fact]
     public void Recover_HoleBelowTheHint_BecomesPadding()
     {
-        // One segment: behind a roll the background would look after the hole itself.
+        // One segment: after a roll the background would look after the hole itself.
         using var store = new CrashStore(4 << 20);
         long hole;
         using (MappedFileQueue queue = store.Open())
@@ -158,7 +158,7 @@ public sealed unsafe class OpeningRuleTests
     /// <summary>
     /// An opener that is killed lets go of its locks one after the other: `open`, and a moment later `attached`. The next one
     /// failed to get that alone, then got it shared, and took somebody alive for granted: the store that the dead one had begun
-    /// to recover, or had not, was used as it lay there. The moment is made here by a lock of the test's.
+    /// to recover, or had not, was used as it was there. The moment is made here by a lock of the test's.
     /// </summary>
     [Theory]
     [InlineData(2)]

@@ -55,7 +55,7 @@ public sealed class WatchedRecoveryTests : IDisposable
 
     /// <summary>
     /// Behind a cut the log is filled with other messages of the same lengths: the reader's place is a frame's start again, and
-    /// it went on there without those before.
+    /// it continued there without those before.
     /// </summary>
     [Fact]
     public void TryRead_LogWasCutOffBelowItAndFilledAgain_Throws()

@@ -2,7 +2,7 @@ namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>
 /// A producer that kills itself after each step of an append. docs/DESIGN.md section 1: what was published stays, what was not
-/// leaves nothing that anybody reads, half a batch is none, and whoever comes after finds locks free and can go on.
+/// leaves nothing that anybody reads, half a batch is none, and whoever comes after finds locks free and can continue.
 /// </summary>
 [Trait("Category", "Slow")]
 public sealed class AppendStepTests

@@ -94,7 +94,7 @@ public sealed class ContainerTests
     }
 
     /// <summary>
-    /// After a kill of everybody the next opener saw another boot id than the last one, took the kill for a power cut, and moved
+    /// After a kill of everybody the next opener saw another boot id than the last one, took the kill for a power loss, and moved
     /// what was published after a dead producer's claim to `salvage/`.
     /// </summary>
     [Theory]

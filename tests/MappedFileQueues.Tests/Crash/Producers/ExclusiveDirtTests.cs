@@ -42,8 +42,8 @@ public sealed class ExclusiveDirtTests
 
     /// <summary>
     /// The frames of a batch that nobody published may be on the disk when its producer dies. Zeros over them that were only in
-    /// memory, and a message that ended where one of them began, brought it back after a cut that spared that message's page
-    /// alone: the zeros are on the disk before anybody appends, also when somebody else wrote them and died before the sync.
+    /// memory, and a message that ended where one of them began, brought it back after a power loss that spared that message's
+    /// page alone: the zeros are on the disk before anybody appends, also when somebody else wrote them and died before the sync.
     /// </summary>
     [Theory]
     [InlineData(false, false)]
@@ -69,7 +69,7 @@ public sealed class ExclusiveDirtTests
         disk.Before = null;
     }
 
-    /// <summary>The same for a batch whose own producer goes on, because a message's memory threw.</summary>
+    /// <summary>The same for a batch whose own producer continues, because a message's memory threw.</summary>
     [Fact]
     public void ProduceBatch_MemoryThrows_ItsFramesAreZeroOnDiskBeforeTheNextAppend()
     {

@@ -81,11 +81,11 @@ public sealed unsafe class SegmentRuleTests
     }
 
     /// <summary>
-    /// Low water was raised while a producer stood in a segment that is gone now: it starts over at the tail hint. A reader
-    /// below low water hears of it, one at the end waits for more.
+    /// The log start was raised while a producer was in a segment that is gone now: it starts over at the tail hint. A reader
+    /// below the log start hears of it, one at the end waits for more.
     /// </summary>
     [Fact]
-    public void LowWater_RaisedOverEverybody_ProducerStartsOverAndReadersHear()
+    public void LogStart_RaisedOverEverybody_ProducerStartsOverAndReadersHear()
     {
         using var store = new CrashStore(Segment);
         using MappedFileQueue queue = store.Open();
@@ -99,12 +99,12 @@ public sealed unsafe class SegmentRuleTests
             producer.Produce(CrashMessage.Make($"m-{i}", 100));
         ahead.SeekToEnd();
 
-        long lowWater;
+        long logStart;
         using (var words = new StoreWords(store.Path))
         {
-            lowWater = words.TailHint - (words.TailHint % Segment);
-            Assert.True(lowWater >= 4 * Segment, "there are segments to remove");
-            words.RemoveBelow(lowWater);
+            logStart = words.TailHint - (words.TailHint % Segment);
+            Assert.True(logStart >= 4 * Segment, "there are segments to remove");
+            words.RemoveBelow(logStart);
         }
 
         Assert.Equal("", child.Ask("append prefix=new count=3 size=100"));
@@ -119,6 +119,6 @@ public sealed unsafe class SegmentRuleTests
         Assert.Throws<OffsetOutOfRangeException>(() => queue.OpenConsumer("late", QueueStart.FromOffset(0)));
         Assert.False(ahead.TryConsume(out _));
         using MappedFileConsumer earliest = queue.OpenConsumer("earliest");
-        Assert.Equal(lowWater, earliest.Offset);
+        Assert.Equal(logStart, earliest.Offset);
     }
 }

@@ -101,7 +101,7 @@ public sealed partial class SharedSegmentTests : IDisposable
         Assert.Equal(before.Order(), Directory.GetFileSystemEntries(Target, "*", SearchOption.AllDirectories).Order());
     }
 
-    /// <summary>Both recover as after a cut, each in a boot of its own, and both go on afterwards.</summary>
+    /// <summary>Both recover as after a power loss, each in a boot of its own, and both continue afterwards.</summary>
     [Fact]
     public void PowerCut_OfSourceAndSnapshot_BothAreWhole()
     {
@@ -130,7 +130,7 @@ public sealed partial class SharedSegmentTests : IDisposable
 
     /// <summary>
     /// The source's checkpoint is lost, and a message that the snapshot holds too cannot be read any more: the source's log ends
-    /// there. The cut zeroes what lies behind it in that segment, which was one file of both.
+    /// there. The cut zeroes what is after it in that segment, which was one file of both.
     /// </summary>
     [Fact]
     public void PowerCut_SourceIsCutBelowTheSnapshotsEnd_SnapshotKeepsWhatIsBehindIt()
@@ -178,7 +178,7 @@ public sealed partial class SharedSegmentTests : IDisposable
         Assert.Equal([.. texts, "own"], CrashStore.ReadAll(copy, "look"));
     }
 
-    /// <summary>The disk of the target is full: the error says so, nothing is left, and the source goes on.</summary>
+    /// <summary>The disk of the target is full: the error says so, nothing is left, and the source continues.</summary>
     [Fact]
     public void Snapshot_TargetsDiskIsFull_ThrowsAndLeavesNothing()
     {

@@ -12,7 +12,7 @@ public sealed class AppendFileClosingTests : IDisposable
     public void Dispose() => _temp.Dispose();
 
     /// <summary>
-    /// Writers wait behind a flush, and so does the closing. The flush ends and the writers wake first: nobody drained, and the
+    /// Writers wait after a flush, and so does the closing. The flush ends and the writers wake first: nobody drained, and the
     /// stream counted as closed, so they got an ObjectDisposedException, which says that none of their bytes is in the file. The
     /// closing then wrote and flushed these bytes.
     /// </summary>

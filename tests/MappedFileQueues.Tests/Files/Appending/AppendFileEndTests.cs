@@ -109,7 +109,7 @@ public sealed class AppendFileEndTests : IDisposable
     }
 
     /// <summary>
-    /// The first entry after a crash stood behind the torn line before it, on the same line: no parser took either.
+    /// The first entry after a crash was after the torn line before it, on the same line: no parser took either.
     /// </summary>
     [Theory]
     [InlineData(false)]

@@ -75,7 +75,7 @@ public sealed class AppendFileRollFaultTests : IDisposable
     }
 
     /// <summary>
-    /// The directory could not be flushed behind the renaming. The stream ended the new file at the length of the old one, so
+    /// The directory could not be flushed after the renaming. The stream ended the new file at the length of the old one, so
     /// that it held zeros that nobody had written.
     /// </summary>
     [Theory]
@@ -115,7 +115,7 @@ public sealed class AppendFileRollFaultTests : IDisposable
 
     /// <summary>
     /// A process may have been killed between the renaming that gave the file its name and the flush of the directory. The next
-    /// stream took the name for flushed, and a power cut could take the file with all that this stream had acknowledged.
+    /// stream took the name for flushed, and a power loss could take the file with all that this stream had acknowledged.
     /// </summary>
     [Fact]
     public void Flush_FileWasThereBefore_ItsNameIsFlushedOnce()

@@ -36,7 +36,7 @@ public sealed class AppendFileRollTests : IDisposable
             Content = FileContent.Text,
             Durability = AppendDurability.PageCache,
         };
-        // Closed and opened on the way: the numbers go on.
+        // Closed and opened on the way: the numbers continue.
         for (int part = 0; part < 4; part++)
         {
             using AppendFileStream stream = new(FilePath, options);
@@ -97,7 +97,7 @@ public sealed class AppendFileRollTests : IDisposable
 
     /// <summary>
     /// The same files again and again. Whoever looks into the one being written sees what was written and then zeros, never the
-    /// old content behind the new.
+    /// old content after the new.
     /// </summary>
     [Theory]
     [InlineData(false)]

@@ -199,7 +199,7 @@ public sealed class FollowRollsTests : IDisposable
     }
 
     /// <summary>
-    /// The place is stored as a text after each line or some, and the reader goes on there, whatever came in between.
+    /// The place is stored as a text after each line or some, and the reader continues there, whatever came in between.
     /// </summary>
     [Fact]
     public void Resume_AfterRolls_GoesOnWhereItWas()
@@ -320,7 +320,7 @@ public sealed class FollowRollsTests : IDisposable
         }
     }
 
-    /// <summary>The checksum needs what stands before a line, of which a block may begin after a few bytes.</summary>
+    /// <summary>The checksum needs what is before a line, of which a block may begin after a few bytes.</summary>
     [Fact]
     public void FilePosition_AfterAnyLine_HasTheChecksumOfWhatIsBefore()
     {
@@ -481,7 +481,7 @@ public sealed class FollowRollsTests : IDisposable
 
     /// <summary>
     /// A read met a page before the writer did and the next one after it: a line of one file came with zeros in it and the rest
-    /// of another line behind them, once in some thousand runs.
+    /// of another line after them, once in some thousand runs.
     /// </summary>
     [Theory]
     [InlineData(true)]

@@ -80,7 +80,7 @@ public sealed class MappedBlocksTests
     }
 
     /// <summary>
-    /// Blocks that were mapped ahead and lie behind the new end must not be looked into: that would end this process.
+    /// Blocks that were mapped ahead and are after the new end must not be looked into: that would end this process.
     /// </summary>
     [Theory]
     [InlineData(50_000)]
@@ -136,7 +136,7 @@ public sealed class MappedBlocksTests
         }
         catch (FileTruncatedException)
         {
-            // The pump had not looked behind the new end.
+            // The pump had not looked after the new end.
         }
     }
 

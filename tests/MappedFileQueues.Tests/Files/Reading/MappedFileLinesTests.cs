@@ -163,7 +163,7 @@ public sealed class MappedFileLinesTests
 
     /// <summary>
     /// A writer's byte order mark came in two pieces. What had been searched of the first piece was taken for searched behind
-    /// the mark: a line's end there was passed over, or the search began behind the window.
+    /// the mark: a line's end there was passed over, or the search began after the window.
     /// </summary>
     [Theory]
     [MemberData(nameof(PiecesOfMark))]

@@ -12,7 +12,7 @@ public sealed class ReadAheadAllocationTests
 
 #if DEBUG
     // The compiler makes the state machines objects there: three for each block, and their boxes where the pool of the thread
-    // that goes on has none. 467 bytes a block were seen where each block was waited for.
+    // that continues has none. 467 bytes a block were seen where each block was waited for.
     private const long BytesMax = 1000L * ContentLength / BlockSize;
 #else
     private const long BytesMax = 4096;
@@ -46,8 +46,8 @@ public sealed class ReadAheadAllocationTests
         await using ReadAheadStream stream = new(file.Path, new ReadAheadOptions { BlockSize = BlockSize });
         using CancellationTokenSource source = new();
 
-        // Of all threads, since the call goes on in another one after each wait; others of this test process allocate too, so the
-        // smallest of many runs counts. Outside of the test's own context, which allocates for each wait.
+        // Of all threads, since the call continues in another one after each wait; others of this test process allocate too, so
+        // the smallest of many runs counts. Outside of the test's own context, which allocates for each wait.
         long least = long.MaxValue;
         long began = Stopwatch.GetTimestamp();
         while (least > BytesMax && Stopwatch.GetElapsedTime(began) < Eventually.DefaultDeadline)

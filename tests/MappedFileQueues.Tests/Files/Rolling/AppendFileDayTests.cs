@@ -73,7 +73,7 @@ public sealed class AppendFileDayTests : IDisposable
         File.WriteAllText(FilePath, "yesterday");
         File.SetLastWriteTimeUtc(FilePath, now.UtcDateTime);
 
-        // The file system's clock is the system's, so the stream's clock is put behind it, or left beside it. At 12:00 local
+        // The file system's clock is the system's, so the stream's clock is put after it, or left beside it. At 12:00 local
         // time, so that no other midnight is near.
         TimeZoneInfo zone = TimeZoneInfo.CreateCustomTimeZone(
             "noon", TimeSpan.FromMinutes(Math.Round((12 - now.TimeOfDay.TotalHours) * 60)), null, null);

@@ -5,7 +5,7 @@ namespace MappedFileQueues.Tests.Log.Appending;
 
 /// <summary>
 /// Offsets near the end of what a log, and what 63 bits, can say. A check left room for three segments and none for the longest
-/// padding, whose loop then went on below zero: AccessViolationException.
+/// padding, whose loop then continued below zero: AccessViolationException.
 /// </summary>
 public sealed class AbsurdOffsetTests : IDisposable
 {

@@ -55,7 +55,7 @@ public sealed class BatchMemoryTests
 
     /// <summary>
     /// A list that changed while it was appended filled its claim too early, and counted as whole: a message was missing, and
-    /// the frame before it said that the batch goes on.
+    /// the frame before it said that the batch continues.
     /// </summary>
     [Theory, MemberData(nameof(Variants))]
     public void ProduceBatch_ListFillsItsClaimTooEarly_Refused(ProducerMode mode, bool portable)

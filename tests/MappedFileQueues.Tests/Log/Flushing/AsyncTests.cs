@@ -53,7 +53,7 @@ public sealed class AsyncTests
     }
 
     /// <summary>
-    /// A call that is awaited too early or twice throws, and nobody else's call is spoiled by it: the object behind it was handed
+    /// A call that is awaited too early or twice throws, and nobody else's call is spoiled by it: the object after it was handed
     /// out again while it still waited.
     /// </summary>
     [Fact]
@@ -81,8 +81,8 @@ public sealed class AsyncTests
     }
 
     /// <summary>
-    /// Somebody's open claim holds one call up, and only what lies behind it: a call with a nearer goal, which came while the
-    /// flush thread waited there, was confirmed and told of it minutes later.
+    /// Somebody's open claim holds one call up, and only what is after it: a call with a nearer goal, which came while the
+    /// flush thread waited there, was durable and told of it minutes later.
     /// </summary>
     [Fact]
     public async Task FlushAsync_BeforeAnOpenClaim_EndsWhileAnotherBehindItWaits()
@@ -125,7 +125,7 @@ public sealed class AsyncTests
     }
 
     /// <summary>
-    /// Produce returns where the message begins. `FlushAsync(Produce(m))` covered what lay before it, and returned with the
+    /// Produce returns where the message begins. `FlushAsync(Produce(m))` covered what was before it, and returned with the
     /// message not on disk.
     /// </summary>
     [Theory]

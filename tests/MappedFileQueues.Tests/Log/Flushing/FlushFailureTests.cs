@@ -102,7 +102,7 @@ public sealed class FlushFailureTests : IDisposable
         Eventually.True(() => queue.GetInfo().FlushFailingSince is null, "a flush succeeds again");
     }
 
-    /// <summary>Nothing was promised: the error is shown, and appends go on.</summary>
+    /// <summary>Nothing was promised: the error is shown, and appends continue.</summary>
     [Fact]
     public void PageCache_FlushOfCompleteSegmentsFails_IsShownAndAppendsGoOn()
     {

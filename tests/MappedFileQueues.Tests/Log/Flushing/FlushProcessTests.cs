@@ -25,7 +25,7 @@ public sealed class FlushProcessTests
             Assert.True(queue.Producer.Produce(CrashMessage.Make($"ours-{i}", 64), s_group) < queue.ConfirmedOffset);
         agent.Answer();
 
-        // The child's last append has returned, so everything is confirmed.
+        // The child's last append has returned, so everything is durable.
         Assert.Equal(queue.Producer.Offset, queue.ConfirmedOffset);
         Assert.Equal(600, store.Peek().Count);
     }
@@ -33,7 +33,7 @@ public sealed class FlushProcessTests
     [Theory]
     [InlineData("FlushMarked")]
     [InlineData("FlushSynced")]
-    [InlineData("ConfirmedRaised")]
+    [InlineData("DurableRaised")]
     public void Produce_LeaderOfAnotherProcessIsKilled_TheNextOneGoesOn(string step)
     {
         using CrashStore store = new();

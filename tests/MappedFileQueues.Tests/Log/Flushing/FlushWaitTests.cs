@@ -48,7 +48,7 @@ public sealed unsafe class FlushWaitTests : IDisposable
 
     /// <summary>
     /// Publishing a claim at Group waits for its flush, which this thread must not do while it has another claim open. That was
-    /// looked for behind the publish: the call failed, and its message was there all the same. Now the second claim is refused.
+    /// looked for after the publish: the call failed, and its message was there all the same. Now the second claim is refused.
     /// </summary>
     [Fact]
     public void DangerousClaim_LevelGroupBesideAnother_IsRefusedBeforeAnythingIsWritten()
@@ -66,7 +66,7 @@ public sealed unsafe class FlushWaitTests : IDisposable
 
     /// <summary>
     /// A message that asked for Interval in a queue of another level was flushed within the interval, but not at the end of
-    /// the queue: who produced and closed left it to a power cut, for ever if nobody else flushed.
+    /// the queue: who produced and closed left it to a power loss, for ever if nobody else flushed.
     /// </summary>
     [Fact]
     public void Dispose_AMessageAskedForInterval_IsFlushed()

@@ -7,7 +7,7 @@ namespace MappedFileQueues.Tests.Log.Flushing;
 /// <summary>
 /// What a flush takes to the disk. Linux 6.18 brings ever larger pieces of a file into the cache when it is touched in order,
 /// 2 MiB in the end, and a store into a byte of a mapped piece makes all of it dirty: a message of 64 bytes wrote 2 MiB. Durable
-/// appends took five times as long behind the first 20 MiB of each segment, and no test and no benchmark had come that far.
+/// appends took five times as long after the first 20 MiB of each segment, and no test and no benchmark had come that far.
 /// </summary>
 [Collection(AloneCollection.Name)]
 [Trait("Category", "Slow")]

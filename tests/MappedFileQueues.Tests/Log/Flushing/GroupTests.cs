@@ -21,7 +21,7 @@ public sealed class GroupTests
         ProducerUnderTest producer = queue.Producer;
         using var gate = new FlushGate(test.Services);
 
-        // One leads and stands at the gate; the others append and wait, and one flush more is enough for all of them.
+        // One leads and is at the gate; the others append and wait, and one flush more is enough for all of them.
         BackgroundCall leader = BackgroundCall.Start(() => producer.Produce(0));
         gate.WaitForFlush();
         long before = producer.Offset;

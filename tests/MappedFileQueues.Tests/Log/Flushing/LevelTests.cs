@@ -6,7 +6,7 @@ using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Log.Flushing;
 
-/// <summary>What each level promises about the confirmed offset, on every kind, mode and platform.</summary>
+/// <summary>What each level promises about the durable offset, on every kind, mode and platform.</summary>
 [Trait("Category", "Slow")]
 public sealed class LevelTests
 {
@@ -94,10 +94,10 @@ public sealed class LevelTests
     /// The flush of completed segments, which comes once a second, counted as a recent flush. A message that was published just
     /// after the roll waited for a second longer than an interval of two seconds or more.
     /// </summary>
-    /// <param name="confirmed">What is confirmed, in segments of 1000.</param>
+    /// <param name="confirmed">What is durable, in segments of 1000.</param>
     /// <param name="seenConfirmed">At the last look.</param>
     /// <param name="seenLimit">The end of the tail's segment at the last look.</param>
-    /// <param name="lowWater">What was removed.</param>
+    /// <param name="logStart">What was removed.</param>
     /// <param name="isRecent">Whether the next look is early enough.</param>
     [Theory]
     [InlineData(1500, 1500, 2000, 0, false)]
@@ -108,8 +108,8 @@ public sealed class LevelTests
     [InlineData(3000, 1400, 3000, 3000, true)]
     [InlineData(2500, 1400, 3000, 2000, true)]
     public void Interval_ConfirmedHasMoved_CountsAsAFlushWhereTheTailWasFlushed(
-        long confirmed, long seenConfirmed, long seenLimit, long lowWater, bool isRecent) =>
-        Assert.Equal(isRecent, FlushEngine.IsRecent(confirmed, seenConfirmed, seenLimit, lowWater, segmentLength: 1000));
+        long confirmed, long seenConfirmed, long seenLimit, long logStart, bool isRecent) =>
+        Assert.Equal(isRecent, FlushEngine.IsRecent(confirmed, seenConfirmed, seenLimit, logStart, segmentLength: 1000));
 
     [Theory]
     [InlineData(DurabilityLevel.PageCache, false)]
@@ -227,7 +227,7 @@ public sealed class LevelTests
     private static long ReadConfirmed(TempStore store)
     {
         using FileStream control = new(store.PathOf(StoreNames.Control), FileMode.Open, FileAccess.Read, FileShare.ReadWrite);
-        control.Position = ControlLayout.ConfirmedAt;
+        control.Position = ControlLayout.DurableAt;
         Span<byte> word = stackalloc byte[8];
         control.ReadExactly(word);
         return BitConverter.ToInt64(word);

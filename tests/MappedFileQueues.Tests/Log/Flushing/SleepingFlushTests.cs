@@ -57,7 +57,7 @@ public sealed class SleepingFlushTests
     }
 
     /// <summary>
-    /// A message behind an open claim cannot be flushed yet. The claim's owner dies without a word, and the thread must still be
+    /// A message after an open claim cannot be flushed yet. The claim's owner dies without a word, and the thread must still be
     /// looking.
     /// </summary>
     [Fact]

@@ -8,7 +8,7 @@ using MappedFileQueues.Tests.Crash;
 namespace MappedFileQueues.Tests.Log.Flushing;
 
 /// <summary>
-/// Errors of the disk that another part of the same queue hears of first. docs/DESIGN.md section 4: nothing is confirmed
+/// Errors of the disk that another part of the same queue hears of first. docs/DESIGN.md section 4: nothing is durable
 /// after the first one.
 /// </summary>
 public sealed class WriteBackErrorTests : IDisposable

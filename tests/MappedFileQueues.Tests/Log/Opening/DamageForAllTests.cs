@@ -6,7 +6,7 @@ namespace MappedFileQueues.Tests.Log.Opening;
 
 /// <summary>
 /// What a lone opener finds damaged is damaged for everybody. Only that opener itself refused to append: the second one was not
-/// alone, looked at nothing, appended behind the damage, and its flush confirmed what nobody could vouch for.
+/// alone, looked at nothing, appended after the damage, and its flush confirmed what nobody could vouch for.
 /// </summary>
 public sealed unsafe class DamageForAllTests : IDisposable
 {

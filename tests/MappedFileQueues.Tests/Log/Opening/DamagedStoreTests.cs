@@ -81,8 +81,8 @@ public sealed class DamagedStoreTests : IDisposable
     }
 
     /// <summary>
-    /// A new store's checkpoint once named no boot. When its control page was damaged too, opening took that for a power cut,
-    /// which nothing behind a dead producer's claim survives: one damaged byte of a page that is to hold nothing of value cut
+    /// A new store's checkpoint once named no boot. When its control page was damaged too, opening took that for a power loss,
+    /// which nothing after a dead producer's claim survives: one damaged byte of a page that is to hold nothing of value cut
     /// the log off there.
     /// </summary>
     [Theory]
@@ -129,7 +129,7 @@ public sealed class DamagedStoreTests : IDisposable
     }
 
     /// <summary>
-    /// After a power cut that took nothing away from a store of one segment, recovery wanted to flush a salvage folder that
+    /// After a power loss that took nothing away from a store of one segment, recovery wanted to flush a salvage folder that
     /// nobody had made, and the store could not be opened any more.
     /// </summary>
     [Fact]

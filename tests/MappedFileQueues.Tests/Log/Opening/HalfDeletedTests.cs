@@ -83,7 +83,7 @@ public sealed class HalfDeletedTests : IDisposable
     }
 
     /// <summary>
-    /// `queue.meta` was removed first. Killed behind that, neither a second deletion nor an opener got out of what was left: the
+    /// `queue.meta` was removed first. Killed after that, neither a second deletion nor an opener got out of what was left: the
     /// one saw no store, the other a folder with foreign files.
     /// </summary>
     [Theory]
@@ -170,7 +170,7 @@ public sealed class HalfDeletedTests : IDisposable
 
     /// <summary>
     /// The process that renamed `queue.meta` may have died before it flushed that. The next deletion removed the rest without it,
-    /// and a power cut could bring back a store whose files were partly gone. The mark too could go for good before the rest.
+    /// and a power loss could bring back a store whose files were partly gone. The mark too could go for good before the rest.
     /// </summary>
     [Theory]
     [InlineData(false)]

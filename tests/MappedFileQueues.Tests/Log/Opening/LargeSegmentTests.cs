@@ -27,11 +27,11 @@ public sealed class LargeSegmentTests
         file.WriteAt([1], Length - 1);
         Task looking = Task.Run(() =>
         {
-            Assert.True(OldestOffset.HasFrame(directory, 0, Length));
+            Assert.True(LogStartSearch.HasFrame(directory, 0, Length));
             var scanner = new SegmentScanner(file, 0, Length, checksum: default);
-            CutOff.ZeroFrom(file, scanner, 0, Length);
+            LogTruncation.ZeroFrom(file, scanner, 0, Length);
             Assert.True(scanner.FindNonZeroData(0, Length) < 0);
-            Assert.False(OldestOffset.HasFrame(directory, 0, Length));
+            Assert.False(LogStartSearch.HasFrame(directory, 0, Length));
         });
         await looking.WaitAsync(Eventually.DefaultDeadline);
     }

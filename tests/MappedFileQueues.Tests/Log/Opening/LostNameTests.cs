@@ -6,7 +6,7 @@ using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Log.Opening;
 
-/// <summary>Names of segments that a power cut took, or brought back.</summary>
+/// <summary>Names of segments that a power loss took, or brought back.</summary>
 public sealed class LostNameTests : IDisposable
 {
     private readonly TempStore _temp = new();
@@ -68,7 +68,7 @@ public sealed class LostNameTests : IDisposable
         disk.BootIdOverride = Guid.NewGuid().ToString();
 
         using MappedFileQueue again = Open();
-        Assert.Equal(3 * 4096, again.GetInfo().OldestOffset);
+        Assert.Equal(3 * 4096, again.GetInfo().LogStart);
         Assert.True(again.Consumer.TryConsume(out ReadOnlySpan<byte> message));
         Assert.Equal([7], message.ToArray());
     }

@@ -7,7 +7,7 @@ namespace MappedFileQueues.Tests.Log.Opening;
 public sealed class OutOfDescriptorsTests
 {
     /// <summary>
-    /// The last file that opening holds was opened behind the place where everything is let go after an error: without a
+    /// The last file that opening holds was opened after the place where everything is let go after an error: without a
     /// descriptor for it the lock `attached` stayed held, and nobody was alone in the store until the process ended.
     /// </summary>
     [Fact]

@@ -6,7 +6,7 @@ using MappedFileQueues.Tests.Tool;
 namespace MappedFileQueues.Tests.Log.Opening;
 
 /// <summary>
-/// Stores that this user may not write, or that stand where nobody may. Root may everything, so a child takes the rights of
+/// Stores that this user may not write, or that are where nobody may. Root may everything, so a child takes the rights of
 /// nobody.
 /// </summary>
 public sealed class RightsTests : IDisposable

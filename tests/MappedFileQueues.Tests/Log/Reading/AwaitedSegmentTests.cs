@@ -8,8 +8,8 @@ namespace MappedFileQueues.Tests.Log.Reading;
 
 /// <summary>
 /// An asynchronous wait at the end of a segment. The story: it looked for the next file, which was not there; the file was made
-/// and appended to; it looked whether the log goes on, and it did; and then it looked after a claim in the way, at a header that
-/// it had never reached: behind the end of its mapping. The process died.
+/// and appended to; it looked whether the log continues, and it did; and then it looked after a claim in the way, at a header
+/// that it had never reached: after the end of its mapping. The process died.
 /// </summary>
 public sealed unsafe class AwaitedSegmentTests
 {
@@ -36,7 +36,7 @@ public sealed unsafe class AwaitedSegmentTests
 
         Assert.True(reader.HasSomething());
         view.LooksAtSegments = 0;
-        Assert.True(reader.TryRepairHole());
+        Assert.True(reader.TryRepairClaim());
 
         Assert.True(view.LooksAtSegments > 0, "it enters the segment before it looks at a header there");
         Assert.Equal(ReadStatus.Message, reader.TryRead(out _, out int length));
@@ -58,7 +58,7 @@ public sealed unsafe class AwaitedSegmentTests
             queue.Producer.Produce(new byte[1016]);
     }
 
-    /// <summary>The store, with something that happens right before the look whether the log goes on.</summary>
+    /// <summary>The store, with something that happens right before the look whether the log continues.</summary>
     private sealed class ViewBetweenLooks(LogStore store, Action between)
         : LogView(store.Directory, store.Meta, store.VerifiesChecksum)
     {
@@ -69,7 +69,7 @@ public sealed unsafe class AwaitedSegmentTests
 
         public override SegmentWindow Window => store.Window;
 
-        public override long LowWater => store.LowWater;
+        public override long LogStart => store.LogStart;
 
         public override long Allocated => store.Allocated;
 
@@ -91,7 +91,7 @@ public sealed unsafe class AwaitedSegmentTests
 
         public override ClaimOwner OwnerOf(ulong claim) => store.OwnerOf(claim);
 
-        public override HoleFate Repair(ulong* header, ulong claim, long offset) => store.Repair(header, claim, offset);
+        public override ClaimFate Repair(ulong* header, ulong claim, long offset) => store.Repair(header, claim, offset);
 
         public override void ThrowIfReadingEnded(bool isClosed)
         {

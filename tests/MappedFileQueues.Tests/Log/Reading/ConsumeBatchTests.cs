@@ -35,7 +35,7 @@ public sealed class ConsumeBatchTests
         AssertRoundsComeBack(writer, reader, rounds: 2);
     }
 
-    /// <summary>Appends and reads in turn, so that the reader stands where the producer stops.</summary>
+    /// <summary>Appends and reads in turn, so that the reader is where the producer stops.</summary>
     private static void AssertRoundsComeBack(MappedFileQueue<Eight> writer, MappedFileQueue<Eight> reader, int rounds)
     {
         const int RoundLength = 1000;

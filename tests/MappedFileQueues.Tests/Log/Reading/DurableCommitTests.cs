@@ -4,7 +4,7 @@ using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Tests.Log.Reading;
 
-/// <summary>What a durable commit promises: the stored offset, or a later one, after a power cut.</summary>
+/// <summary>What a durable commit promises: the stored offset, or a later one, after a power loss.</summary>
 public sealed class DurableCommitTests
 {
     /// <summary>

@@ -32,7 +32,7 @@ public sealed class BadCursorTests : IDisposable
 
         long last = Fill(queue);
 
-        Eventually.Equal(StartOf(last), () => queue.GetInfo().OldestOffset);
+        Eventually.Equal(StartOf(last), () => queue.GetInfo().LogStart);
         string problem = Assert.Single(queue.GetInfo().CursorProblems);
         Assert.Contains(_temp.PathOf(Bad), problem, StringComparison.Ordinal);
         Assert.Contains("ignores it", problem, StringComparison.Ordinal);
@@ -53,7 +53,7 @@ public sealed class BadCursorTests : IDisposable
 
         Eventually.True(() => queue.GetInfo().RetentionFailingSince is not null, "the failure is shown");
         MappedFileQueueInfo info = queue.GetInfo();
-        Assert.Equal((0, "bad"), (info.OldestOffset, info.RetentionHeldBy));
+        Assert.Equal((0, "bad"), (info.LogStart, info.RetentionHeldBy));
         Assert.Contains(Bad, info.LastRetentionError, StringComparison.Ordinal);
         Assert.Equal(Environment.ProcessId, info.RetentionFailingProcessId);
         Assert.Contains("keeps all that the consumer may need", Assert.Single(info.CursorProblems), StringComparison.Ordinal);
@@ -63,7 +63,7 @@ public sealed class BadCursorTests : IDisposable
         disk.Before = null;
         queue.DeleteConsumer("bad");
 
-        Eventually.Equal(StartOf(last), () => queue.GetInfo().OldestOffset);
+        Eventually.Equal(StartOf(last), () => queue.GetInfo().LogStart);
         Eventually.True(() => queue.GetInfo() is { RetentionFailingSince: null, LastRetentionError: null }, "it is over");
     }
 
@@ -79,8 +79,8 @@ public sealed class BadCursorTests : IDisposable
 
         queue.SetRetention(new RetentionOptions { MaxBytes = SegmentLength, UnconsumedBytesMax = 2 * SegmentLength });
 
-        Eventually.True(() => queue.GetInfo().OldestOffset > 0, "the rest goes");
-        Assert.InRange(queue.GetInfo().OldestOffset, StartOf(last) - (3 * SegmentLength), StartOf(last) - SegmentLength);
+        Eventually.True(() => queue.GetInfo().LogStart > 0, "the rest goes");
+        Assert.InRange(queue.GetInfo().LogStart, StartOf(last) - (3 * SegmentLength), StartOf(last) - SegmentLength);
         disk.Before = null;
     }
 
@@ -112,7 +112,7 @@ public sealed class BadCursorTests : IDisposable
         Assert.Throws<QueueCorruptException>(() => again.Snapshot(Path.Combine(_temp.Root, "copy")));
         Assert.Equal(0, again.Trim(long.MaxValue));
         MappedFileQueueInfo info = again.GetInfo();
-        Assert.Equal((0, "bad"), (info.OldestOffset, info.RetentionHeldBy));
+        Assert.Equal((0, "bad"), (info.LogStart, info.RetentionHeldBy));
         Assert.Contains("is damaged", Assert.Single(info.CursorProblems), StringComparison.Ordinal);
 
         again.ResetConsumer("bad", QueueStart.Latest);
@@ -137,7 +137,7 @@ public sealed class BadCursorTests : IDisposable
     }
 
     /// <summary>
-    /// A power cut leaves a page of zeros where a file has its length before its bytes. So a cursor gets its name only after
+    /// A power loss leaves a page of zeros where a file has its length before its bytes. So a cursor gets its name only after
     /// its page is on disk, and zeros are damage.
     /// </summary>
     [Fact]

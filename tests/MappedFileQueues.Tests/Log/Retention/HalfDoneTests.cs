@@ -23,7 +23,7 @@ public sealed class HalfDoneTests : IDisposable
     public void Dispose() => _temp.Dispose();
 
     /// <summary>
-    /// The next removal took the record for done, and removed the files. A power cut took the record, and brought back names of
+    /// The next removal took the record for done, and removed the files. A power loss took the record, and brought back names of
     /// files that held other segments by then: the store could not be opened any more.
     /// </summary>
     [Fact]
@@ -31,13 +31,13 @@ public sealed class HalfDoneTests : IDisposable
     {
         using MappedFileQueue queue = Open();
         long last = Fill(queue);
-        KillRemover("LowWaterRaised");
+        KillRemover("LogStartRaised");
         WithRecord(queue, record => record.Write(last / SegmentLength * SegmentLength, 0, Guid.Empty));
         Watch();
 
         queue.Trim(0);
 
-        CheckOrder($"{DiskCall.Sync} {StoreNames.LowWater}");
+        CheckOrder($"{DiskCall.Sync} {StoreNames.LogStart}");
     }
 
     /// <summary>
@@ -49,7 +49,7 @@ public sealed class HalfDoneTests : IDisposable
     {
         using MappedFileQueue queue = Open();
         long last = Fill(queue);
-        KillRemover("LowWaterRecorded");
+        KillRemover("LogStartRecorded");
 
         queue.Trim(0);
 
@@ -63,7 +63,7 @@ public sealed class HalfDoneTests : IDisposable
     {
         using MappedFileQueue queue = Open();
         Fill(queue);
-        File.Delete(_temp.PathOf(StoreNames.LowWater));
+        File.Delete(_temp.PathOf(StoreNames.LogStart));
         WithRecord(queue, record => record.Create(Guid.Empty));
         Watch();
 
@@ -78,7 +78,7 @@ public sealed class HalfDoneTests : IDisposable
     /// </summary>
     [Theory]
     [InlineData("offset/consumers/c")]
-    [InlineData("offset/low-water")]
+    [InlineData("offset/log-start")]
     public void Trim_ASyncFails_PoisonsAndTheNextRemovesNothing(string prefix)
     {
         using MappedFileQueue queue = Open();
@@ -96,7 +96,7 @@ public sealed class HalfDoneTests : IDisposable
     }
 
     /// <summary>
-    /// The process that made the store may have died behind the rename. The next one appended and flushed, and a power cut took
+    /// The process that made the store may have died after the rename. The next one appended and flushed, and a power loss took
     /// the name of `queue.meta`, with the store.
     /// </summary>
     [Fact]
@@ -157,7 +157,7 @@ public sealed class HalfDoneTests : IDisposable
     private void WithRecord(MappedFileQueue queue, Action<CheckpointFile> write)
     {
         using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
-        using var record = new CheckpointFile(directory, queue.GetInfo().StoreId, StoreNames.LowWater);
+        using var record = new CheckpointFile(directory, queue.GetInfo().StoreId, StoreNames.LogStart);
         write(record);
     }
 

@@ -87,7 +87,7 @@ public sealed class RecyclingTests : IDisposable
 
         queue.SetRetention(new RetentionOptions { MaxBytes = 4 * SegmentLength });
 
-        Eventually.True(() => queue.GetInfo().OldestOffset >= queue.Producer.Offset - (4 * SegmentLength), "old segments go");
+        Eventually.True(() => queue.GetInfo().LogStart >= queue.Producer.Offset - (4 * SegmentLength), "old segments go");
         Eventually.True(
             () => Directory.GetFiles(_temp.PathOf(StoreNames.CommitLog)).Length <= 8, "most of their files go");
         for (int i = 0; i < 10; i++)
@@ -164,7 +164,7 @@ public sealed class RecyclingTests : IDisposable
         for (int i = 0; i < 20; i++)
             AppendRound(queue);
 
-        Assert.True(queue.GetInfo().OldestOffset > SegmentLength);
+        Assert.True(queue.GetInfo().LogStart > SegmentLength);
         Assert.True(span.SequenceEqual(before));
         Assert.Equal("m0", CrashMessage.Read(span));
         Assert.True(CountRecycled() > 0);
@@ -270,8 +270,8 @@ public sealed class RecyclingTests : IDisposable
 
     public static TheoryData<string, int> Kills => new()
     {
-        { "LowWaterRaised", 3 },
-        { "LowWaterRecorded", 3 },
+        { "LogStartRaised", 3 },
+        { "LogStartRecorded", 3 },
         { "SegmentDeleted", 3 },
         { "SpareTaken", 2 },
         { "SpareTaken", 1 },
@@ -387,7 +387,7 @@ public sealed class RecyclingTests : IDisposable
     {
         Append(queue, Round / part);
         long tail = queue.Producer.Offset / SegmentLength * SegmentLength;
-        Eventually.True(() => queue.GetInfo().OldestOffset >= Math.Max(0, tail - SegmentLength), "the oldest segments go");
+        Eventually.True(() => queue.GetInfo().LogStart >= Math.Max(0, tail - SegmentLength), "the oldest segments go");
     }
 
     private void Append(MappedFileQueue queue, int count)

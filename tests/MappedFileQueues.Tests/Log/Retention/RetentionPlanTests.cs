@@ -33,7 +33,7 @@ public sealed class RetentionPlanTests : IDisposable
         // A segment that gives room takes those before it along.
         Directory.Delete(Path.Combine(_temp.Root, "copy"), recursive: true);
         long last = Fill(queue);
-        Eventually.Equal(last / SegmentLength * SegmentLength, () => queue.GetInfo().OldestOffset);
+        Eventually.Equal(last / SegmentLength * SegmentLength, () => queue.GetInfo().LogStart);
     }
 
     /// <summary>
@@ -55,7 +55,7 @@ public sealed class RetentionPlanTests : IDisposable
         again.SetRetention(new RetentionOptions { MaxAge = TimeSpan.FromHours(2) });
 
         // No segment after the last one says that it is old.
-        Eventually.Equal(starts[^1], () => again.GetInfo().OldestOffset);
+        Eventually.Equal(starts[^1], () => again.GetInfo().LogStart);
     }
 
     /// <summary>Removal by time met the same.</summary>

@@ -24,8 +24,8 @@ public sealed class RetentionThreadTests : IDisposable
 
         Fill(queue, 1000);
 
-        Eventually.Equal(5 * SegmentLength, () => Tail(queue) - queue.GetInfo().OldestOffset);
-        Eventually.Equal(queue.GetInfo().OldestOffset, () => Segments().Min());
+        Eventually.Equal(5 * SegmentLength, () => Tail(queue) - queue.GetInfo().LogStart);
+        Eventually.Equal(queue.GetInfo().LogStart, () => Segments().Min());
     }
 
     /// <summary>
@@ -50,7 +50,7 @@ public sealed class RetentionThreadTests : IDisposable
         queue.SetRetention(new RetentionOptions { MaxBytes = SegmentLength, KeepUnconsumed = false });
 
         disk.Before = null;
-        Assert.Equal(StartOf(offsets[^1]), queue.GetInfo().OldestOffset);
+        Assert.Equal(StartOf(offsets[^1]), queue.GetInfo().LogStart);
         Assert.Equal(SegmentLength, queue.GetInfo().Retention!.MaxBytes);
     }
 
@@ -62,7 +62,7 @@ public sealed class RetentionThreadTests : IDisposable
 
         long[] offsets = Fill(queue, 300);
 
-        Eventually.Equal(StartOf(offsets[^1]), () => queue.GetInfo().OldestOffset);
+        Eventually.Equal(StartOf(offsets[^1]), () => queue.GetInfo().LogStart);
         using MappedFileConsumer consumer = queue.OpenConsumer("late", QueueStart.Earliest);
         Assert.Equal("m299", ReadAll(consumer)[^1]);
     }
@@ -73,14 +73,14 @@ public sealed class RetentionThreadTests : IDisposable
         using MappedFileQueue queue = Open();
         long[] offsets = Fill(queue, 300);
         queue.SetRetention(new RetentionOptions { MaxAge = TimeSpan.FromHours(2) });
-        Assert.Equal(0, queue.GetInfo().OldestOffset);
+        Assert.Equal(0, queue.GetInfo().LogStart);
 
         // Each time: the preparer may be late and still touch pages.
         Eventually.Equal(StartOf(offsets[150]), () =>
         {
             foreach (long start in Segments().Where(start => start < StartOf(offsets[150])))
                 TryMakeOld(_temp.PathOf(StoreNames.Segment(start)));
-            return queue.GetInfo().OldestOffset;
+            return queue.GetInfo().LogStart;
         });
     }
 
@@ -112,7 +112,7 @@ public sealed class RetentionThreadTests : IDisposable
 
         queue.SetRetention(new RetentionOptions { MinFreeBytes = long.MaxValue });
 
-        Eventually.Equal(StartOf(offsets[^1]), () => queue.GetInfo().OldestOffset);
+        Eventually.Equal(StartOf(offsets[^1]), () => queue.GetInfo().LogStart);
     }
 
     [Fact]
@@ -123,7 +123,7 @@ public sealed class RetentionThreadTests : IDisposable
         queue.SetRetention(new RetentionOptions { MinFreeBytes = 1, MaxBytes = 1 << 30 });
 
         Assert.Equal(0, queue.Trim(0));
-        Assert.Equal(0, queue.GetInfo().OldestOffset);
+        Assert.Equal(0, queue.GetInfo().LogStart);
     }
 
     [Fact]
@@ -136,12 +136,12 @@ public sealed class RetentionThreadTests : IDisposable
 
         MappedFileQueueInfo info = queue.GetInfo();
 
-        Assert.Equal(0, info.OldestOffset);
+        Assert.Equal(0, info.LogStart);
         Assert.Equal("billing", info.RetentionHeldBy);
         Assert.Equal(StartOf(offsets[^1]), info.RetentionHeldBytes);
         Assert.Equal(SegmentLength, info.Retention!.MaxBytes);
         Assert.Equal(300, ReadAll(billing).Count);
-        Eventually.Equal(StartOf(offsets[^1]), () => queue.GetInfo().OldestOffset);
+        Eventually.Equal(StartOf(offsets[^1]), () => queue.GetInfo().LogStart);
         Assert.Null(queue.GetInfo().RetentionHeldBy);
     }
 
@@ -164,7 +164,7 @@ public sealed class RetentionThreadTests : IDisposable
             UnconsumedBytesMax = Tail(queue) - near.CommittedOffset,
         });
 
-        Eventually.Equal(StartOf(near.CommittedOffset), () => queue.GetInfo().OldestOffset);
+        Eventually.Equal(StartOf(near.CommittedOffset), () => queue.GetInfo().LogStart);
         Assert.Throws<OffsetOutOfRangeException>(() => far.Consume().Length);
         Assert.Equal("near", queue.GetInfo().RetentionHeldBy);
         Assert.Equal(100, ReadAll(near).Count);
@@ -186,7 +186,7 @@ public sealed class RetentionThreadTests : IDisposable
 
         long[] offsets = Fill(queue, 300);
 
-        Eventually.Equal(StartOf(offsets[^1]), () => queue.GetInfo().OldestOffset);
+        Eventually.Equal(StartOf(offsets[^1]), () => queue.GetInfo().LogStart);
         long next = 0;
         Assert.All(told, segment =>
         {
@@ -209,7 +209,7 @@ public sealed class RetentionThreadTests : IDisposable
         };
 
         Assert.Throws<InvalidOperationException>(() => queue.Trim(long.MaxValue));
-        Assert.Equal(0, queue.GetInfo().OldestOffset);
+        Assert.Equal(0, queue.GetInfo().LogStart);
         isBroken = false;
 
         Assert.Equal(StartOf(offsets[^1]), queue.Trim(long.MaxValue));
@@ -229,7 +229,7 @@ public sealed class RetentionThreadTests : IDisposable
 
         long[] offsets = Fill(queue, 300);
 
-        Eventually.Equal(StartOf(offsets[^1]), () => queue.GetInfo().OldestOffset);
+        Eventually.Equal(StartOf(offsets[^1]), () => queue.GetInfo().LogStart);
     }
 
     [Fact]
@@ -247,7 +247,7 @@ public sealed class RetentionThreadTests : IDisposable
         using MappedFileConsumer slow = reopened.OpenConsumer("slow");
         Assert.Equal(300, ReadAll(slow).Count);
 
-        Eventually.Equal(StartOf(offsets[^1]), () => reopened.GetInfo().OldestOffset);
+        Eventually.Equal(StartOf(offsets[^1]), () => reopened.GetInfo().LogStart);
     }
 
     [Fact]
@@ -263,7 +263,7 @@ public sealed class RetentionThreadTests : IDisposable
 
         using MappedFileQueue later = Open();
 
-        Eventually.Equal(StartOf(offsets[^1]), () => later.GetInfo().OldestOffset);
+        Eventually.Equal(StartOf(offsets[^1]), () => later.GetInfo().LogStart);
     }
 
     [Fact]
@@ -279,16 +279,16 @@ public sealed class RetentionThreadTests : IDisposable
         Assert.Throws<QueueFormatException>(() => queue.Trim(long.MaxValue));
         Assert.Null(queue.GetInfo().Retention);
         Assert.True(queue.GetInfo().IsRetentionDamaged);
-        Assert.Equal(0, queue.GetInfo().OldestOffset);
+        Assert.Equal(0, queue.GetInfo().LogStart);
         queue.SetRetention(new RetentionOptions { MaxBytes = SegmentLength });
         Assert.False(queue.GetInfo().IsRetentionDamaged);
 
-        Eventually.Equal(StartOf(offsets[^1]), () => queue.GetInfo().OldestOffset);
+        Eventually.Equal(StartOf(offsets[^1]), () => queue.GetInfo().LogStart);
     }
 
     /// <summary>
-    /// A look read the policy and went on with it after another one was set: what the new one keeps was removed once the call had
-    /// returned.
+    /// A look read the policy and continued with it after another one was set: what the new one keeps was removed once the call
+    /// had returned.
     /// </summary>
     [Fact]
     public void SetRetention_WhileARemovalIsUnderWay_RemovesNoMoreByTheOneBefore()

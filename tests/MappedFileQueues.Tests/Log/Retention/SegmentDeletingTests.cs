@@ -13,7 +13,7 @@ public sealed class SegmentDeletingTests : IDisposable
     public void Dispose() => _temp.Dispose();
 
     /// <summary>
-    /// A process died after it had raised low water. A consumer that stands there settles that in its Commit, and told the
+    /// A process died after it had raised the log start. A consumer that is there settles that in its Commit, and told the
     /// handler of each segment on the consumer's thread: a handler that commits overflowed the stack, and an exception of a
     /// handler left Commit. The segments are told of when they are removed.
     /// </summary>
@@ -28,7 +28,7 @@ public sealed class SegmentDeletingTests : IDisposable
         using (PeerAgent agent = PeerAgent.Start())
         {
             agent.Ask($"open path={_temp.StorePath}");
-            agent.Trap("LowWaterRaised", hit: 1);
+            agent.Trap("LogStartRaised", hit: 1);
             agent.Send("trim");
             agent.ExpectKilled();
         }
@@ -45,7 +45,7 @@ public sealed class SegmentDeletingTests : IDisposable
 
         Assert.Empty(told);
         Assert.True(File.Exists(_temp.PathOf(StoreNames.Segment(0))));
-        long low = queue.GetInfo().OldestOffset;
+        long low = queue.GetInfo().LogStart;
         Assert.InRange(low, SegmentLength, long.MaxValue);
         Assert.Throws<InvalidOperationException>(() => queue.Trim(0));
         Assert.Equal(low, queue.Trim(0));
@@ -65,7 +65,7 @@ public sealed class SegmentDeletingTests : IDisposable
         InvalidOperationException error = Assert.Throws<InvalidOperationException>(() => queue.Trim(long.MaxValue));
 
         Assert.Contains("cannot trim the store", error.Message, StringComparison.Ordinal);
-        Assert.Equal(0, queue.GetInfo().OldestOffset);
+        Assert.Equal(0, queue.GetInfo().LogStart);
         queue.SegmentDeleting -= handler;
         Assert.Equal(last / SegmentLength * SegmentLength, queue.Trim(long.MaxValue));
     }

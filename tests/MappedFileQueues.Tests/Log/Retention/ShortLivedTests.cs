@@ -30,7 +30,7 @@ public sealed class ShortLivedTests : IDisposable
         queue.SetRetention(new RetentionOptions { MaxBytes = 4 * SegmentLength });
         AppendFor(queue, 2 * s_interval, _ => { });
 
-        AppendFor(queue, 2 * s_interval, confirmed => Assert.InRange(confirmed, 0, queue.GetInfo().OldestOffset));
+        AppendFor(queue, 2 * s_interval, confirmed => Assert.InRange(confirmed, 0, queue.GetInfo().LogStart));
 
         Eventually.Equal(queue.Producer.Offset, () => queue.ConfirmedOffset);
     }
@@ -46,7 +46,7 @@ public sealed class ShortLivedTests : IDisposable
 
         long last = queue.Producer.Offset / SegmentLength * SegmentLength;
         Eventually.Equal(last, () => queue.ConfirmedOffset);
-        Assert.True(queue.GetInfo().OldestOffset < last);
+        Assert.True(queue.GetInfo().LogStart < last);
     }
 
     /// <summary>A mapping that nobody uses stays for the segment that the file becomes: not when the file is gone.</summary>
@@ -76,7 +76,7 @@ public sealed class ShortLivedTests : IDisposable
             .Where(line => line.Contains(_temp.PathOf(StoreNames.Segment(0)), StringComparison.Ordinal))];
     }
 
-    /// <summary>Appends for a time, and looks now and then at what is confirmed.</summary>
+    /// <summary>Appends for a time, and looks now and then at what is durable.</summary>
     private static void AppendFor(MappedFileQueue queue, TimeSpan time, Action<long> look)
     {
         byte[] message = new byte[1000];

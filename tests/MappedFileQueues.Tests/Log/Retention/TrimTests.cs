@@ -22,7 +22,7 @@ public sealed class TrimTests : IDisposable
         long kept = queue.Trim(offsets[200]);
 
         Assert.Equal(offsets[200] / SegmentLength * SegmentLength, kept);
-        Assert.Equal(kept, queue.GetInfo().OldestOffset);
+        Assert.Equal(kept, queue.GetInfo().LogStart);
         Assert.Equal(kept, Segments().Min());
         using MappedFileConsumer consumer = queue.OpenConsumer("late", QueueStart.Earliest);
         Assert.Equal(offsets.First(offset => offset >= kept), First(consumer));
@@ -81,7 +81,7 @@ public sealed class TrimTests : IDisposable
         }
 
         using MappedFileQueue again = Open();
-        Assert.Equal(kept, again.GetInfo().OldestOffset);
+        Assert.Equal(kept, again.GetInfo().LogStart);
         Assert.Equal(0, again.Trim(0) - kept);
         again.Producer.Produce(CrashMessage.Make("more", 64));
     }
@@ -111,18 +111,18 @@ public sealed class TrimTests : IDisposable
     }
 
     /// <summary>
-    /// The next removal took low water for what was done already, and removed files without a record of it on disk: after a power
-    /// cut their names, with the bytes of other segments, were part of the log. The model `trim` found it.
+    /// The next removal took the log start for what was done already, and removed files without a record of it on disk: after a
+    /// power loss their names, with the bytes of other segments, were part of the log. The model `trim` found it.
     /// </summary>
     [Fact]
-    public void Trim_AnotherProcessDiedBehindLowWater_IsCarriedOn()
+    public void Trim_AnotherProcessDiedBehindLogStart_IsCarriedOn()
     {
         using MappedFileQueue queue = Open();
         long[] offsets = Fill(queue, 300);
         using (PeerAgent agent = PeerAgent.Start())
         {
             agent.Ask($"open path={_temp.StorePath}");
-            agent.Trap("LowWaterRaised", hit: 1);
+            agent.Trap("LogStartRaised", hit: 1);
             agent.Send("trim");
             agent.ExpectKilled();
         }
@@ -133,24 +133,24 @@ public sealed class TrimTests : IDisposable
 
         Assert.Equal(offsets[^1] / SegmentLength * SegmentLength, kept);
         Assert.Equal(kept, Segments().Min());
-        byte[] record = File.ReadAllBytes(_temp.PathOf(StoreNames.LowWater));
+        byte[] record = File.ReadAllBytes(_temp.PathOf(StoreNames.LogStart));
         Assert.Contains(kept, new[] { BitConverter.ToInt64(record), BitConverter.ToInt64(record, 4096) });
     }
 
     [Fact]
-    public void Trim_AnotherProcessDiedAndAConsumerStandsBefore_LowWaterGoesBack()
+    public void Trim_AnotherProcessDiedAndAConsumerStandsBefore_LogStartGoesBack()
     {
         using MappedFileQueue queue = Open();
         long[] offsets = Fill(queue, 300);
         using (PeerAgent agent = PeerAgent.Start())
         {
             agent.Ask($"open path={_temp.StorePath}");
-            agent.Trap("LowWaterRaised", hit: 1);
+            agent.Trap("LogStartRaised", hit: 1);
             agent.Send("trim");
             agent.ExpectKilled();
         }
 
-        // As a consumer does that moved back just before low water was raised.
+        // As a consumer does that moved back just before the log start was raised.
         File.WriteAllBytes(_temp.PathOf(StoreNames.Cursor("back")), CursorAt(offsets[70]));
 
         Assert.Equal(offsets[70] / SegmentLength * SegmentLength, queue.Trim(0));
@@ -160,11 +160,11 @@ public sealed class TrimTests : IDisposable
     }
 
     /// <summary>
-    /// The next opener believed a low water that was raised and not recorded: a consumer that had moved back just before was
+    /// The next opener believed a the log start that was raised and not recorded: a consumer that had moved back just before was
     /// dropped, although nothing was removed, and the segments were left over. The crash laboratory found it.
     /// </summary>
     [Fact]
-    public void Open_RemoverDiedBehindLowWater_NothingIsRemoved()
+    public void Open_RemoverDiedBehindLogStart_NothingIsRemoved()
     {
         long[] offsets;
         using (MappedFileQueue queue = Open())
@@ -172,7 +172,7 @@ public sealed class TrimTests : IDisposable
         using (PeerAgent agent = PeerAgent.Start())
         {
             agent.Ask($"open path={_temp.StorePath}");
-            agent.Trap("LowWaterRaised", hit: 1);
+            agent.Trap("LogStartRaised", hit: 1);
             agent.Send("trim");
             agent.ExpectKilled();
         }
@@ -180,27 +180,27 @@ public sealed class TrimTests : IDisposable
         File.WriteAllBytes(_temp.PathOf(StoreNames.Cursor("back")), CursorAt(offsets[70]));
         using MappedFileQueue again = Open();
 
-        Assert.Equal(0, again.GetInfo().OldestOffset);
+        Assert.Equal(0, again.GetInfo().LogStart);
         using MappedFileConsumer back = again.OpenConsumer("back");
         Assert.Equal(offsets[70], First(back));
     }
 
     /// <summary>
-    /// A consumer moves back, a removal that has read the cursors before raises low water, and will take it back when it reads
-    /// them again. A consumer that looked at low water in between dropped itself. When the remover died there, it stayed so until
-    /// the next removal.
+    /// A consumer moves back, a removal that has read the cursors before raises the log start, and will take it back when it
+    /// reads them again. A consumer that looked at the log start in between dropped itself. When the remover died there, it
+    /// stayed so until the next removal.
     /// </summary>
     [Theory]
     [InlineData(OutOfRangePolicy.Throw)]
     [InlineData(OutOfRangePolicy.Earliest)]
-    public void Read_RemoverDiedBehindLowWater_NothingIsSkipped(OutOfRangePolicy policy)
+    public void Read_RemoverDiedBehindLogStart_NothingIsSkipped(OutOfRangePolicy policy)
     {
         using MappedFileQueue queue = Open();
         long[] offsets = Fill(queue, 300);
         using (PeerAgent agent = PeerAgent.Start())
         {
             agent.Ask($"open path={_temp.StorePath}");
-            agent.Trap("LowWaterRaised", hit: 1);
+            agent.Trap("LogStartRaised", hit: 1);
             agent.Send("trim");
             agent.ExpectKilled();
         }
@@ -213,7 +213,7 @@ public sealed class TrimTests : IDisposable
 
     /// <summary>
     /// A removal confirms what it removes without a flush. A consumer that was still in the segment met a dead process's claim
-    /// there, took it for damage, because it lay below what was confirmed, and threw. The crash laboratory found it.
+    /// there, took it for damage, because it was below what was durable, and threw. The crash laboratory found it.
     /// </summary>
     [Fact]
     public void Read_DeadClaimInARemovedSegment_ReadsOnToTheEndOfTheSegment()
@@ -252,11 +252,11 @@ public sealed class TrimTests : IDisposable
 
     /// <summary>
     /// The second look at the cursors may find them further on than the first. A removal that then went further removed what no
-    /// sync of the cursors and no low water had covered: after a power cut the older cursor stood before the log. Found while
+    /// sync of the cursors and no the log start had covered: after a power loss the older cursor was before the log. Found while
     /// the crash laboratory let consumers commit between the two.
     /// </summary>
     [Fact]
-    public void Trim_ConsumerCommitsBetweenTheLooks_GoesNoFurtherThanLowWaterWasRaised()
+    public void Trim_ConsumerCommitsBetweenTheLooks_GoesNoFurtherThanLogStartWasRaised()
     {
         using MappedFileQueue queue = Open();
         using MappedFileConsumer slow = queue.OpenConsumer("slow", QueueStart.Earliest);
@@ -264,16 +264,16 @@ public sealed class TrimTests : IDisposable
         CommitMessages(slow, 100);
         using PeerAgent agent = PeerAgent.Start();
         agent.Ask($"open path={_temp.StorePath}");
-        agent.Trap("LowWaterRaised", hit: 1, "stop");
+        agent.Trap("LogStartRaised", hit: 1, "stop");
         agent.Send("trim");
         agent.WaitUntilStopped();
-        long raised = queue.GetInfo().OldestOffset;
+        long raised = queue.GetInfo().LogStart;
         CommitMessages(slow, 150);
 
         agent.Continue();
         agent.Answer();
 
-        Assert.Equal(raised, queue.GetInfo().OldestOffset);
+        Assert.Equal(raised, queue.GetInfo().LogStart);
     }
 
     private static void CommitMessages(MappedFileConsumer consumer, int count)
@@ -285,7 +285,7 @@ public sealed class TrimTests : IDisposable
         }
     }
 
-    /// <summary>A power cut in the middle of SetRetention left the file for good. The crash laboratory found it.</summary>
+    /// <summary>A power loss in the middle of SetRetention left the file for good. The crash laboratory found it.</summary>
     [Fact]
     public void Open_UnfinishedPolicy_IsRemoved()
     {
@@ -304,11 +304,11 @@ public sealed class TrimTests : IDisposable
     {
         using MappedFileQueue queue = Open();
         Fill(queue, 300);
-        File.Delete(_temp.PathOf(StoreNames.LowWater));
+        File.Delete(_temp.PathOf(StoreNames.LogStart));
 
         long kept = queue.Trim(long.MaxValue);
 
-        byte[] record = File.ReadAllBytes(_temp.PathOf(StoreNames.LowWater));
+        byte[] record = File.ReadAllBytes(_temp.PathOf(StoreNames.LogStart));
         Assert.Contains(kept, new[] { BitConverter.ToInt64(record), BitConverter.ToInt64(record, 4096) });
     }
 

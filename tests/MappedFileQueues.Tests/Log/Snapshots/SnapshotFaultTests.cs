@@ -86,8 +86,8 @@ public sealed unsafe class SnapshotFaultTests : IDisposable
     }
 
     /// <summary>
-    /// Segments that cannot be linked are copied, the newest first, while retention goes on. What is gone when its turn comes is
-    /// left out, with everything before it.
+    /// Segments that cannot be linked are copied, the newest first, while retention continues. What is gone when its turn comes
+    /// is left out, with everything before it.
     /// </summary>
     [Fact]
     public void Snapshot_RetentionDeletesWhatIsToBeCopied_BeginsBehindIt()
@@ -103,7 +103,7 @@ public sealed unsafe class SnapshotFaultTests : IDisposable
             if (call != DiskCall.Open || name != StoreNames.Segment(3 * SegmentSize))
                 return;
             disk.Before = null;
-            SharedWord.WriteRelease(queue.Store.Control.LowWater, first);
+            SharedWord.WriteRelease(queue.Store.Control.LogStart, first);
             queue.Store.Control.SealColdBlock(queue.Store.Meta.StoreId);
             for (long start = 0; start < first; start += SegmentSize)
                 File.Delete(_temp.PathOf(StoreNames.Segment(start)));
@@ -114,7 +114,7 @@ public sealed unsafe class SnapshotFaultTests : IDisposable
         Assert.Null(disk.Before);
         Assert.Equal((first, 0), (made.FirstOffset, made.LinkedCount));
         MappedFileQueueInfo info = StoreInspector.Inspect(Target);
-        Assert.Equal((first, made.Offset), (info.OldestOffset, info.PublishedOffset));
+        Assert.Equal((first, made.Offset), (info.LogStart, info.PublishedOffset));
         Assert.False(File.Exists(Path.Combine(Target, StoreNames.Segment(SegmentSize))));
         Assert.InRange(Count(Target), 10, Many - 1);
     }

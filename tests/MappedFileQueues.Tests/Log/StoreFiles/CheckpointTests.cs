@@ -8,7 +8,7 @@ namespace MappedFileQueues.Tests.Log.StoreFiles;
 
 /// <summary>
 /// Where the checkpoint stands when a queue is closed. The story: a flush writes one once a second at most, and nobody wrote one
-/// at the end, so that a store which was flushed and closed in good order kept one from before: after a cut its recovery
+/// at the end, so that a store which was flushed and closed in good order kept one from before: after a power loss its recovery
 /// verified what needed no verifying, and would have cut damage off there that is to be reported.
 /// </summary>
 public sealed class CheckpointTests

@@ -4,8 +4,8 @@ namespace MappedFileQueues.Tests.Log.StoreFiles;
 
 /// <summary>
 /// A store that is emptied and made anew in the same folder, under an open queue. File systems give the inode number of a deleted
-/// file to the next one, so the new `queue.meta` passed for the old one: the old queue went on appending to files that nobody
-/// would ever read, and confirmed it.
+/// file to the next one, so the new `queue.meta` passed for the old one: the old queue continued appending to files that nobody
+/// would ever read, and the durable offset it.
 /// </summary>
 public sealed class ReplacedInPlaceTests : IDisposable
 {

@@ -11,7 +11,7 @@ public sealed class PendingWaitTests
 {
     /// <summary>
     /// A poisoned queue ended the waits of threads and left asynchronous ones waiting for ever: their look asked for poison
-    /// only where it entered a segment, and this one stands in the middle of one.
+    /// only where it entered a segment, and this one is in the middle of one.
     /// </summary>
     [Theory]
     [InlineData(false)]
@@ -48,7 +48,7 @@ public sealed class PendingWaitTests
         Assert.False(queue.Consumer.TryConsume(out _));
     }
 
-    /// <summary>The consumer stands behind a message, in the middle of a segment.</summary>
+    /// <summary>The consumer is after a message, in the middle of a segment.</summary>
     private static MappedFileQueue OpenAndRead(TempStore store, bool portable)
     {
         PlatformScope.Use(portable);

@@ -51,7 +51,7 @@ public sealed class SpinningWaitTests
         ConsumerSpinWaitDuration = Timeout.InfiniteTimeSpan,
     });
 
-    /// <summary>The consumer stands behind a message that it has read, in the middle of a segment.</summary>
+    /// <summary>The consumer is after a message that it has read, in the middle of a segment.</summary>
     private static BackgroundCall StartWaiting(MappedFileQueue queue)
     {
         queue.Producer.Produce([1]);

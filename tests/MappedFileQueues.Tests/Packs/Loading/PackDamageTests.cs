@@ -159,7 +159,7 @@ public sealed class PackDamageTests : IDisposable
             File.Delete(_temp.PathOf("index.checkpoint"));
         }
 
-        // The bytes are back: the checkpoint of a closing with the damage does not know what stands there.
+        // The bytes are back: the checkpoint of a closing with the damage does not know what is there.
         using (PackStore pack = PackStore.Open(_temp.StorePath))
             pack.Put("one more", [1]);
         Write(0, original);
@@ -203,7 +203,7 @@ public sealed class PackDamageTests : IDisposable
     }
 
     /// <summary>
-    /// The damaged object is the last of all, a durable put: nothing stands behind it that could prove anything. What was
+    /// The damaged object is the last of all, a durable put: nothing is after it that could prove anything. What was
     /// synced is
     /// known all the same, also when the machine was shut down in between.
     /// </summary>
@@ -230,7 +230,7 @@ public sealed class PackDamageTests : IDisposable
     }
 
     /// <summary>
-    /// A power cut has left out a sector in the middle of what nobody had synced, and kept what was written behind it. That is
+    /// A power loss has left out a sector in the middle of what nobody had synced, and kept what was written after it. That is
     /// no damage: the pack ends before the gap, as it would have ended a moment earlier; what stands behind is set aside.
     /// </summary>
     [Fact]
@@ -286,7 +286,7 @@ public sealed class PackDamageTests : IDisposable
 
     /// <summary>
     /// The needle's padding ends a sector and its footer begins the next one. The padding is zeros in any case, and passed for a
-    /// sector that a power cut had left out: a flipped bit in the last object of a pack was its end, and the older value came
+    /// sector that a power loss had left out: a flipped bit in the last object of a pack was its end, and the older value came
     /// back. The crash laboratory found it (pack, seed 15107211).
     /// </summary>
     [Fact]
@@ -314,7 +314,7 @@ public sealed class PackDamageTests : IDisposable
     }
 
     /// <summary>
-    /// The newest needle was a tombstone that a compaction has left out, and a cut tore the first needle of the volume behind it.
+    /// The newest needle was a tombstone that a compaction has left out, and a cut tore the first needle of the volume after it.
     /// That volume knew the tombstone's sequence and so did the next one; the empty volume was taken for one that had lost its
     /// end, and every key was doubtful. The crash laboratory found it (pack, seed 10283656).
     /// </summary>

@@ -48,7 +48,7 @@ public sealed class PackRecoveryTests : IDisposable
         Assert.True(restored.Verify().IsWhole);
     }
 
-    /// <summary>A volume that the checkpoint does not name is no leftover when nothing stands in its place.</summary>
+    /// <summary>A volume that the checkpoint does not name is no leftover when nothing is in its place.</summary>
     [Fact]
     public void VolumeMissingAndPutBack_AfterAnotherCheckpoint_CountsAgain()
     {
@@ -215,7 +215,7 @@ public sealed class PackRecoveryTests : IDisposable
     }
 
     /// <summary>
-    /// Without a checkpoint nothing but `synced` knows what stood at the end. The values before it came back in silence.
+    /// Without a checkpoint nothing but `synced` knows what was at the end. The values before it came back in silence.
     /// </summary>
     [Theory]
     [InlineData(true)]
@@ -257,7 +257,7 @@ public sealed class PackRecoveryTests : IDisposable
     }
 
     /// <summary>
-    /// The delete stood in a volume that was missing while those before it were compacted, and called clean as of that moment.
+    /// The delete was in a volume that was missing while those before it were compacted, and called clean as of that moment.
     /// When it was back, its compaction found no older needle that the tombstone was needed for, and the key was back too.
     /// </summary>
     [Fact]

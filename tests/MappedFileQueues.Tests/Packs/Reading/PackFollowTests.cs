@@ -19,7 +19,7 @@ public sealed class PackFollowTests : IDisposable
 
     /// <summary>
     /// The reader asks for the file's length while the writer is inside of a needle. When it gets there, the needle is whole, a
-    /// sync has covered it, and the needle behind it says so. That is no damage.
+    /// sync has covered it, and the needle after it says so. That is no damage.
     /// </summary>
     [Fact]
     public void Replay_LengthWasAskedInsideANeedle_TakesItTheNextTime()

@@ -176,7 +176,7 @@ public sealed class PackFaultTests : IDisposable
 
     /// <summary>
     /// A full disk, and the end of a quota: the old volumes whose content is in new ones already are deleted early, and the copy
-    /// goes on. With a quota `mfq pack compact` gave up instead.
+    /// continues. With a quota `mfq pack compact` gave up instead.
     /// </summary>
     [Theory]
     [InlineData(DiskErrors.ENOSPC)]

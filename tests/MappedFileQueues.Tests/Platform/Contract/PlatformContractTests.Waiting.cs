@@ -89,13 +89,13 @@ public abstract partial class PlatformContractTests
     public void RegisterForFence_ThenFence_WorksFromAnyThread()
     {
         // Where it cannot be registered the fence must say no, for the callers then use a costlier way.
-        bool registered = Services.RegisterForFence();
-        Assert.Equal(registered, Services.RegisterForFence());
+        bool registered = Services.RegisterForBarrier();
+        Assert.Equal(registered, Services.RegisterForBarrier());
         Assert.False(registered && Services.IsPortable);
         ForEachThread(4, _ =>
         {
             for (int round = 0; round < 100; round++)
-                Assert.Equal(registered, Services.FenceOtherProcesses());
+                Assert.Equal(registered, Services.BarrierOtherProcesses());
         });
     }
 

@@ -20,9 +20,9 @@ public sealed class LinuxPlatformTests : PlatformContractTests
     [Fact]
     public void RegisterForFence_OnThisKernel_IsPossible()
     {
-        // Since Linux 4.16; without it each publish would pay for a full fence.
-        Assert.True(Services.RegisterForFence());
-        Assert.True(Services.FenceOtherProcesses());
+        // Since Linux 4.16; without it each publish would pay for a full barrier.
+        Assert.True(Services.RegisterForBarrier());
+        Assert.True(Services.BarrierOtherProcesses());
     }
 
     /// <summary>

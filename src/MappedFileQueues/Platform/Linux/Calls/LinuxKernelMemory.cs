@@ -3,7 +3,7 @@ using System.Buffers.Binary;
 namespace MappedFileQueues.Platform.Linux.Calls;
 
 /// <summary>
-/// Memory without a name (memfd_create) lies in a tmpfs that the kernel mounts for itself when it starts. No namespace shows
+/// Memory without a name (memfd_create) is in a tmpfs that the kernel mounts for itself when it starts. No namespace shows
 /// another one, nothing can be mounted over it, and since Linux 5.17 statfs(2) tells the random id that this tmpfs got then.
 /// </summary>
 internal static unsafe class LinuxKernelMemory

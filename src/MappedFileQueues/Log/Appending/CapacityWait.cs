@@ -10,7 +10,7 @@ namespace MappedFileQueues.Log.Appending;
 /// after each <see cref="Next"/>, which is the waiter's second look. The queue's gate is held only within it, because an append
 /// may run a user's code, and that may dispose the queue.
 /// </summary>
-internal sealed class RoomWait : IDisposable
+internal sealed class CapacityWait : IDisposable
 {
     /// <summary>As much room as a spinning producer waits for: it appends thousands of messages before it looks again.</summary>
     private const long SpinForMax = 64 * 1024;
@@ -18,7 +18,7 @@ internal sealed class RoomWait : IDisposable
     /// <summary>A producer that spins without end tries its append again after this time.</summary>
     private static readonly TimeSpan SpinOnce = TimeSpan.FromMicroseconds(50);
 
-    /// <summary>The longest sleep while a claim stands behind the slowest consumer: its owner may be dead.</summary>
+    /// <summary>The longest sleep while a claim is after the slowest consumer: its owner may be dead.</summary>
     private static readonly TimeSpan ClaimSleepMax = TimeSpan.FromMilliseconds(2);
 
     private readonly LogStore _store;
@@ -40,13 +40,13 @@ internal sealed class RoomWait : IDisposable
     /// <param name="gate">Keeps the store mapped.</param>
     /// <param name="deadline">How long the call may take.</param>
     /// <exception cref="InvalidOperationException">This thread has an open claim: no consumer comes past it.</exception>
-    public RoomWait(LogStore store, ConsumerLimit limit, CallGate gate, CallDeadline deadline)
+    public CapacityWait(LogStore store, ConsumerLimit limit, CallGate gate, CallDeadline deadline)
     {
         (_store, _limit, _gate, _deadline) = (store, limit, gate, deadline);
         _spinsAlways = store.Settings.SpinDuration == Timeout.InfiniteTimeSpan;
         store.Producers.ThrowIfOwnClaimIsOpen();
         _registration = deadline.CancellationToken.CanBeCanceled
-            ? deadline.CancellationToken.UnsafeRegister(static wait => ((RoomWait)wait!).Interrupt(), this)
+            ? deadline.CancellationToken.UnsafeRegister(static wait => ((CapacityWait)wait!).Interrupt(), this)
             : default;
     }
 
@@ -98,7 +98,7 @@ internal sealed class RoomWait : IDisposable
         sleep = _deadline.Limit(sleep);
         _sleeps++;
         long began = Stopwatch.GetTimestamp();
-        _store.RoomWake.Sleep(_sequence, sleep);
+        _store.CapacityWake.Sleep(_sequence, sleep);
         return Stopwatch.GetElapsedTime(began) >= sleep;
     }
 
@@ -138,7 +138,7 @@ internal sealed class RoomWait : IDisposable
         try
         {
             using CallGate.Call call = _gate.Begin();
-            _store.RoomWake.Interrupt();
+            _store.CapacityWake.Interrupt();
         }
         catch (ObjectDisposedException)
         {

@@ -10,7 +10,7 @@ namespace MappedFileQueues.Log.Opening;
 /// <summary>
 /// Decides whether the page cache still is what the dead processes left. A file system that failed or was cut off, unmounted and
 /// mounted again has lost unflushed data in the boot that wrote it, and may have refused every file that would record the loss.
-/// But while memory is whole, nothing stands beyond the tail:
+/// But while memory is whole, nothing is beyond the tail:
 /// <code>
 /// found beyond the tail                          means
 /// confirmed, and whole frames below it           damage: the tail's header was flushed, and is zero now
@@ -22,20 +22,20 @@ namespace MappedFileQueues.Log.Opening;
 ///                                                in the tail's segment below what was allocated
 /// </code>
 /// It cannot notice one kind of loss: the log, up to the tail, and everything that refers to it are an earlier state of the same
-/// store. Then no flushed message is missing, and nothing stands where the next message goes.
+/// store. Then no flushed message is missing, and nothing is where the next message goes.
 /// </summary>
 /// <param name="directory">The store.</param>
 /// <param name="meta">Its geometry.</param>
 /// <param name="checksum">The checksum of its frames.</param>
 /// <param name="control">The control page; null when it is not valid.</param>
-internal sealed unsafe class MemoryWitness(
+internal sealed unsafe class PageCacheLossDetector(
     HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, ControlPage? control)
 {
     /// <summary>What the state of the store says about its tail.</summary>
     /// <param name="tail">The tail that the walk found.</param>
     /// <param name="flushedTo">Everything below it was flushed.</param>
     /// <param name="segments">The existing segments.</param>
-    /// <param name="isInClaim">Whether an offset lies inside a claim below the tail.</param>
+    /// <param name="isInClaim">Whether an offset is inside a claim below the tail.</param>
     public TailSearchResult Judge(long tail, long flushedTo, SegmentStarts segments, Predicate<long> isInClaim)
     {
         if (PlantedFaults.Has(PlantedFault.MemoryTakenForWhole))

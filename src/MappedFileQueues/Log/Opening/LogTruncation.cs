@@ -8,7 +8,7 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Log.Opening;
 
 /// <summary>
-/// Removes everything behind the tail after a power cut, before the first append. In this order: 1 copy what is not zero into
+/// Removes everything after the tail after a power loss, before the first append. In this order: 1 copy what is not zero into
 /// `salvage/`, 2 zero the rest of the tail's segment, 3 move every later segment into `salvage/` (otherwise its old frames come
 /// back one day), or delete it when it was only prepared and holds nothing of this log, 4 clamp every cursor to the tail
 /// (otherwise new messages are skipped), 5 sync all of it and the directories. The checkpoint with the new epoch is written after
@@ -19,7 +19,7 @@ namespace MappedFileQueues.Log.Opening;
 /// <param name="meta">Its geometry.</param>
 /// <param name="checksum">The checksum of its frames.</param>
 /// <param name="epoch">The new epoch: it distinguishes the files of one cut from those of another at the same offset.</param>
-internal sealed class CutOff(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long epoch)
+internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long epoch)
 {
     public void Apply(long tail, SegmentStarts segments)
     {

@@ -7,24 +7,24 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Frames;
 
 /// <summary>
-/// The oldest offset that a store still holds: low water when the control page is valid, otherwise the start of the contiguous
+/// The log start that a store still holds: the log start when the control page is valid, otherwise the start of the contiguous
 /// run of segments that ends at the checkpoint's segment, but not what is known to be removed.
 /// </summary>
-internal static unsafe class OldestOffset
+internal static unsafe class LogStartSearch
 {
     public static long Find(HeldDirectory directory, StoreMeta meta, ControlPage? control)
     {
         if (control is not null && control.IsColdBlockValid(meta.StoreId))
-            return SharedWord.ReadAcquire(control.LowWater); // P16 acquire: pairs with P16 full in SegmentTrimmer.
+            return SharedWord.ReadAcquire(control.LogStart); // P16 acquire: pairs with P16 full in SegmentTrimmer.
         SegmentStarts segments = List(directory, meta);
-        long removed = CheckpointFile.ReadLowWater(directory, meta);
+        long removed = CheckpointFile.ReadLogStart(directory, meta);
         long checkpoint = new CheckpointFile(directory, meta.StoreId).Read()?.Offset ?? (segments.Count == 0 ? 0 : segments.Min);
         return Math.Max(removed, OfRun(directory, segments, Math.Max(removed, checkpoint), meta.SegmentLength));
     }
 
     /// <summary>
     /// The start of the contiguous run of segments that contains an offset, or that ends just before it. A segment of zeros is
-    /// not part of the log before that offset: it was prepared, or it was removed and a power cut brought it back. A reader that
+    /// not part of the log before that offset: it was prepared, or it was removed and a power loss brought it back. A reader that
     /// began there would wait for ever.
     /// </summary>
     public static long OfRun(HeldDirectory directory, SegmentStarts segments, long offset, long segmentLength)
@@ -52,7 +52,7 @@ internal static unsafe class OldestOffset
     }
 
     /// <summary>
-    /// A file that is too short for a header was complete once and is damaged. It hides nothing that lies before it, and a
+    /// A file that is too short for a header was complete once and is damaged. It hides nothing that is before it, and a
     /// reader that comes there gets an error. The same holds for a file whose first header is zero but not all of the rest.
     /// </summary>
     public static bool HasFrame(HeldDirectory directory, long start, long segmentLength)

@@ -14,7 +14,7 @@ namespace MappedFileQueues.Log.Store;
 /// wakes sleepers as a publish does. Errors of the probe (EMFILE, EACCES), and a lock file that was removed, mean "unknown": they
 /// are thrown, and nothing is changed.
 /// </summary>
-internal sealed unsafe class HoleRepair(
+internal sealed unsafe class ClaimRepair(
     HeldDirectory directory, SlotTable slots, FrameChecksum checksum, WakeSignal wake, WakeSignal roomWake, ControlPage control)
 {
     /// <summary>Turns the claim into padding if its owner is dead; true when the header no longer holds this claim.</summary>
@@ -46,10 +46,10 @@ internal sealed unsafe class HoleRepair(
     public bool IsDamage(ulong* header, ulong claim, long offset)
     {
         // P18 acquire: everything below it was seen published; pairs with P18 full in FlushEngine.
-        long flushedTo = SharedWord.ReadAcquire(control.Confirmed);
+        long flushedTo = SharedWord.ReadAcquire(control.Durable);
         // P16 acquire: a removal raises both, this one first, and claims may be open in what it removes; pairs with P16 full in
         // SegmentTrimmer.
-        if (offset < SharedWord.ReadAcquire(control.LowWater))
+        if (offset < SharedWord.ReadAcquire(control.LogStart))
             flushedTo = 0;
         return IsDamage(header, claim, offset, GenerationNow(claim), flushedTo);
     }
