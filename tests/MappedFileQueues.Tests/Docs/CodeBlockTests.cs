@@ -11,6 +11,7 @@ namespace MappedFileQueues.Tests.Docs;
 /// The code of the README, of the guide and of the pages about a package, as a newcomer meets it: each block is pasted alone into
 /// the `Program.cs` of a fresh project that has the packages. So is each sample.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed partial class CodeBlockTests
 {
     /// <summary>What `dotnet new console` and `dotnet new web` make, without a project file to write it in.</summary>

@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Docs;
 /// What the pages call by a name is called so. The story: the table of ordered accesses and the page on the protocol named types
 /// and members that had been renamed long before.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed partial class PageNamesTests
 {
     /// <summary>This file has to name what is nowhere.</summary>

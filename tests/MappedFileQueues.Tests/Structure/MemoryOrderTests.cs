@@ -16,6 +16,7 @@ namespace MappedFileQueues.Tests.Structure;
 /// An id may be at several places. A constructor is called Type.Type. With MFQ_MEMORY_ORDER=FILE in the environment, the table of
 /// all places is written to that file.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class MemoryOrderTests
 {
     private static readonly Lazy<MemoryOrderRules> s_core = new(() => new MemoryOrderRules(

@@ -11,6 +11,7 @@ namespace MappedFileQueues.Tests.Structure;
 /// The portable platform is what runs where nobody tested a native call: it holds none, and leans on no Linux type that does.
 /// And in the whole core native calls stand in the Linux platform alone.
 /// </summary>
+[Trait("Category", "Slow")]
 public sealed class PortablePurityTests
 {
     private static readonly string[] s_nativeNames =
