@@ -158,7 +158,7 @@ internal static class FastPathProgram
             Assert.Fail($"The loops did not end within {s_limit}.");
         }
 
-        Assert.True(process.ExitCode == 0, errors.Result);
+        Assert.True(process.ExitCode == 0, $"The loops ended with exit code {process.ExitCode}: {errors.Result}");
         return File.ReadAllText(listing);
     }
 
