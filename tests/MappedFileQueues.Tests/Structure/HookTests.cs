@@ -41,13 +41,18 @@ public sealed class HookTests
             {
                 if (model.GetDeclaredSymbol(type) is not { DeclaredAccessibility: not Accessibility.Public } symbol)
                     continue;
-                IEnumerable<ISymbol> members = symbol.GetMembers().Where(member => member is
-                    IPropertySymbol { SetMethod: not null, Type.TypeKind: TypeKind.Delegate }
-                    or IFieldSymbol { IsReadOnly: false, IsImplicitlyDeclared: false, Type.TypeKind: TypeKind.Delegate,
-                        DeclaredAccessibility: not Accessibility.Private });
+                IEnumerable<ISymbol> members = symbol.GetMembers().Where(member => IsSettableDelegate(member));
                 foreach (ISymbol member in members)
                     yield return $"{symbol.Name}.{member.Name}";
             }
         }
     }
+
+    private static bool IsSettableDelegate(ISymbol member) => member switch
+    {
+        IPropertySymbol property => property is { SetMethod: not null, Type.TypeKind: TypeKind.Delegate },
+        IFieldSymbol field => field is { IsReadOnly: false, IsImplicitlyDeclared: false, Type.TypeKind: TypeKind.Delegate }
+            && field.DeclaredAccessibility != Accessibility.Private,
+        _ => false,
+    };
 }
