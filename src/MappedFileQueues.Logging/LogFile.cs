@@ -4,7 +4,7 @@ using MappedFileQueues.Files;
 namespace MappedFileQueues.Hosting;
 
 /// <summary>
-/// The file after the loggers. After an error it drops lines, counts them, and opens the file again after a while: a program
+/// The file of the loggers. After an error it drops lines, counts them, and opens the file again after a while: a program
 /// continues when its log cannot. While another process writes the file, this one writes a file beside it, and returns by itself.
 /// When the settings change, it closes the file and opens it again; threads that log meanwhile wait for that.
 /// </summary>

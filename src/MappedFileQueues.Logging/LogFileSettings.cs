@@ -2,7 +2,7 @@ using MappedFileQueues.Files;
 
 namespace MappedFileQueues.Hosting;
 
-/// <summary>A copy of the options that concern the file after the loggers.</summary>
+/// <summary>A copy of the options that concern the file of the loggers.</summary>
 internal sealed record LogFileSettings(
     string Path, AppendFileOptions File, TimeProvider TimeProvider, TimeSpan RetryInterval, Action<Exception>? OnError,
     Action<RolledFile>? OnRolled)

@@ -4,7 +4,7 @@ using System.Numerics;
 namespace MappedFileQueues.RabbitMQ.Envelopes;
 
 /// <summary>
-/// Where what is in an envelope, the body of one broker message; all numbers little-endian. docs/BRIDGE.md is the
+/// What is where in an envelope, the body of one broker message; all numbers little-endian. docs/BRIDGE.md is the
 /// specification, with examples.
 /// <code>
 ///  0  4  "MFQE"

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Engine;
 /// <summary>The calls that remove what the policy no longer keeps.</summary>
 internal sealed partial class StoreEngine
 {
-    /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the log start kept.</summary>
+    /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the log start afterwards.</summary>
     public long Trim(long before)
     {
         using CallGate.Call call = BeginCall();
@@ -17,7 +17,7 @@ internal sealed partial class StoreEngine
         return Retention.Trim(before);
     }
 
-    /// <summary>The log start that <see cref="Trim"/> would keep.</summary>
+    /// <summary>The log start that <see cref="Trim"/> would leave.</summary>
     public long FindKept(long before)
     {
         using CallGate.Call call = BeginCall();

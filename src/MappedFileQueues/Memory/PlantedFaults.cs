@@ -52,7 +52,7 @@ internal enum PlantedFault
     /// <summary>Recovery leaves what is left over of removed segments.</summary>
     LeftoversKept,
 
-    /// <summary>Recovery believes a the log start that was not recorded.</summary>
+    /// <summary>Recovery believes a log start that was not recorded.</summary>
     UnrecordedLogStartKept,
 
     /// <summary>A flush confirms without syncing.</summary>

@@ -5,7 +5,7 @@ using MappedFileQueues.Log.Reading;
 namespace MappedFileQueues;
 
 /// <summary>
-/// A consumer after the type that pipelines of channels read from. A message counts as done when the next one is asked for. It
+/// A consumer as the type that pipelines of channels read from. A message counts as done when the next one is asked for. It
 /// has no end of its own: it ends with the consumer.
 /// </summary>
 internal abstract class ConsumerChannelReader<T>(LogConsumer core) : ChannelReader<T>

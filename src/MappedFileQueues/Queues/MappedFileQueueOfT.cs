@@ -176,7 +176,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// segment continue undisturbed. Any thread. Once the call has returned, a power loss does not bring the messages back.
     /// </summary>
     /// <param name="beforeOffset">Any offset; it need not be the start of a message.</param>
-    /// <returns>The log start that is kept.</returns>
+    /// <returns>The log start afterwards.</returns>
     /// <exception cref="ArgumentOutOfRangeException"><paramref name="beforeOffset"/> is negative.</exception>
     /// <exception cref="QueueDiskException">The disk refused; segments that are not removed yet are kept.</exception>
     /// <exception cref="QueueFormatException">The store's policy is damaged.</exception>

@@ -127,7 +127,7 @@ internal sealed unsafe class SegmentMaker(
     /// <summary>Null when another maker's file has the name by now.</summary>
     private long? TryMake(long start, long firstBlocks, Action? look)
     {
-        // One at a time in this process: a producer and the preparer after it would make the same segment, and the store would
+        // One at a time in this process: a producer and its preparer would make the same segment, and the store would
         // take both files for a while.
         while (!_making.TryEnter(LookInterval))
             (lookWhileWaiting + look)?.Invoke();

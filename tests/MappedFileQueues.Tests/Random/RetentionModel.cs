@@ -3,7 +3,7 @@ using System.Collections.Immutable;
 namespace MappedFileQueues.Tests.Randomized;
 
 /// <summary>
-/// What a queue under retention should be: all messages that were ever appended, the log start that is kept, the policy, and
+/// What a queue under retention should be: all messages that were ever appended, the log start, the policy, and
 /// the consumers that have a cursor.
 /// </summary>
 internal sealed record RetentionModel(

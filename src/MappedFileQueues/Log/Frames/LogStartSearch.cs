@@ -7,8 +7,8 @@ using MappedFileQueues.Segments;
 namespace MappedFileQueues.Log.Frames;
 
 /// <summary>
-/// The log start that a store still holds: the log start when the control page is valid, otherwise the start of the contiguous
-/// run of segments that ends at the checkpoint's segment, but not what is known to be removed.
+/// Finds where a store's log starts: where the control page says so, when it is valid; otherwise at the start of the contiguous
+/// run of segments that ends at the checkpoint's segment, but after what is known to be removed.
 /// </summary>
 internal static unsafe class LogStartSearch
 {

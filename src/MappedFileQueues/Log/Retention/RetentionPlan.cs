@@ -20,7 +20,7 @@ internal readonly record struct RetentionPlan(
     /// <param name="directory">The store.</param>
     /// <param name="meta">Its geometry.</param>
     /// <param name="policy">The policy.</param>
-    /// <param name="oldest">The log start of the log.</param>
+    /// <param name="oldest">The log start.</param>
     /// <param name="tail">A frame's start that a walker reached: its segment stays.</param>
     /// <param name="now">The time of now.</param>
     public static RetentionPlan Make(

@@ -73,7 +73,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     /// <param name="policy">Says which cursors count, and whether files are used again; null when the store has none.</param>
     /// <param name="sparesMax">So many files may wait to be used again.</param>
     /// <param name="next">The policy that counts instead, because it is about to be the store's.</param>
-    /// <returns>The log start that the log holds afterwards; null when the store has another policy by now: nothing is
+    /// <returns>The log start afterwards; null when the store has another policy by now: nothing is
     /// removed by the one before once a new one is set.</returns>
     public long? Remove(long before, RetentionOptions? policy, int sparesMax, RetentionOptions? next = null)
     {
@@ -146,7 +146,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         ProtocolSteps.Reach(ProtocolStep.LogStartRaised);
         try
         {
-            // Not further than the log start was raised: consumers between the two were not warned.
+            // Not further tha log start was raised: consumers between the two were not warned.
             if (!PlantedFaults.Has(PlantedFault.CursorsNotReadAgain))
                 limit = Math.Min(limit, FindLimit(before, oldest, policy));
             if (PlantedFaults.Has(PlantedFault.LimitRaisedLate))

@@ -112,7 +112,7 @@ internal sealed unsafe class StoreRetention : IDisposable
         }
     }
 
-    /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the log start kept.</summary>
+    /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the log start afterwards.</summary>
     /// <exception cref="InvalidOperationException">A handler that is told of a segment calls it.</exception>
     public long Trim(long before)
     {
@@ -139,7 +139,7 @@ internal sealed unsafe class StoreRetention : IDisposable
         }
     }
 
-    /// <summary>The log start that <see cref="Trim"/> would keep.</summary>
+    /// <summary>The log start that <see cref="Trim"/> would leave.</summary>
     public long FindKept(long before)
     {
         long[] removable = _trimmer.FindRemovable(before, ReadPolicy() ?? new RetentionOptions());

@@ -160,7 +160,7 @@ public sealed class TrimTests : IDisposable
     }
 
     /// <summary>
-    /// The next opener believed a the log start that was raised and not recorded: a consumer that had moved back just before was
+    /// The next opener believed a log start that was raised and not recorded: a consumer that had moved back just before was
     /// dropped, although nothing was removed, and the segments were left over. The crash laboratory found it.
     /// </summary>
     [Fact]
