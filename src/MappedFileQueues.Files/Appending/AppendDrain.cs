@@ -235,7 +235,7 @@ internal sealed class AppendDrain : IDisposable
         {
             lock (_gate)
             {
-                // Less than before when a carried block could not be written again: it still is there.
+                // Less than before when a carried block could not be written again: it is still there.
                 _written = Math.Max(_written, buffer.Origin + done);
                 _files.Current.HasWritten(buffer.FilePosition + _written - buffer.Origin);
             }

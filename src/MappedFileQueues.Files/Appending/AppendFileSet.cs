@@ -165,13 +165,8 @@ internal sealed class AppendFileSet : IDisposable
         _areEntriesDirty = true;
         if (rolled is not null && !IsDurable && _rolled.Count > 0)
             _unsynced.Add(rolled);
-        // Those that retention has deleted need no sync.
         if (_unsynced.Count > _rolled.Count)
-        {
-            IReadOnlyList<string> closed = _rolled.Names;
-            _unsynced.RemoveAll(name => !closed.Contains(name));
-        }
-
+            ForgetDeleted();
         if (IsDurable)
             _directory.FlushEntries("");
         Announce(rolled, length);
@@ -181,7 +176,13 @@ internal sealed class AppendFileSet : IDisposable
     }
 
     /// <inheritdoc cref="RolledFileRetention.DeleteExpired"/>
-    public void DeleteExpired() => _areEntriesDirty |= _retention.DeleteExpired();
+    public void DeleteExpired()
+    {
+        if (!_retention.DeleteExpired())
+            return;
+        _areEntriesDirty = true;
+        ForgetDeleted();
+    }
 
     /// <summary>Ends the current file after its last byte; best effort after a failure, whose error is thrown already.</summary>
     public void End(bool isFailed)
@@ -216,6 +217,13 @@ internal sealed class AppendFileSet : IDisposable
 
         _lock.Dispose();
         _directory.Dispose();
+    }
+
+    /// <summary>What retention has deleted, or could not delete and tries again, needs no sync.</summary>
+    private void ForgetDeleted()
+    {
+        IReadOnlyList<string> closed = _rolled.Names;
+        _unsynced.RemoveAll(name => !closed.Contains(name));
     }
 
     private void OpenFirst()

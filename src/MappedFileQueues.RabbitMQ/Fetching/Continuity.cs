@@ -29,7 +29,7 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
     /// </summary>
     private const int PlacesOfBroker = 1;
 
-    private bool _hasClaim;
+    private bool _hasGap;
 
     /// <summary>Up to where the source of an envelope is in the store already.</summary>
     /// <param name="envelope">A message of the stream; null if it is no envelope.</param>
@@ -40,18 +40,18 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
     {
         // Nobody tells a reader that the stream does not begin any more where it wants to continue; the broker begins later.
         long missing = streamOffset - target.StreamOffset - 1;
-        bool isClaim = isFirst && missing > (target.StreamOffset < 0 ? 0 : PlacesOfBroker);
-        if (isClaim)
-            ReportHole(envelope, streamOffset, missing);
+        bool isGap = isFirst && missing > (target.StreamOffset < 0 ? 0 : PlacesOfBroker);
+        if (isGap)
+            ReportGap(envelope, streamOffset, missing);
         if (envelope is not { Kind: EnvelopeKind.Records } records)
             return 0;
         string where = $"stream={stream}, place={streamOffset}, source={records.StoreId}";
         if (target.PlaceOf(records.StoreId) is { } place)
-            return FindSeen(records, place, where, isClaim);
-        // A forwarder begins with an envelope without records; its store may have been trimmed before. Behind a hole, that may
+            return FindSeen(records, place, where, isGap);
+        // A forwarder begins with an envelope without records; its store may have been trimmed before. After a gap, that may
         // also be a later session of it.
         bool isBegin = records.Count == 0 && records.To == records.From;
-        if (records.From > 0 && !isClaim && (_hasClaim || !isBegin))
+        if (records.From > 0 && !isGap && (_hasGap || !isBegin))
         {
             onAmbiguous(
                 BridgeFault.Gap,
@@ -64,11 +64,11 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
         return 0;
     }
 
-    private long FindSeen(in StreamEnvelope envelope, SourcePlace place, string where, bool isClaim)
+    private long FindSeen(in StreamEnvelope envelope, SourcePlace place, string where, bool isGap)
     {
         if (envelope.Epoch == place.Epoch)
         {
-            if (envelope.From > place.To && !isClaim)
+            if (envelope.From > place.To && !isGap)
             {
                 onAmbiguous(
                     BridgeFault.Gap,
@@ -101,11 +101,11 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
 
     /// <summary>
     /// The beginning of the stream is missing, or what follows the last message that is done. What it held, only a later envelope
-    /// of the same source tells, and some sources send none any more; so the hole is reported, whatever comes behind it.
+    /// of the same source tells, and some sources send none any more; so the gap is reported, whatever comes behind it.
     /// </summary>
-    private void ReportHole(in StreamEnvelope? envelope, long streamOffset, long missing)
+    private void ReportGap(in StreamEnvelope? envelope, long streamOffset, long missing)
     {
-        _hasClaim = true;
+        _hasGap = true;
         string lost = "not known before the next messages of each source";
         if (envelope is { Kind: EnvelopeKind.Records } records)
         {

@@ -10,7 +10,6 @@ namespace MappedFileQueues.Tool.Arguments;
 internal static class MistypedOptions
 {
     /// <summary>A sentence for each; none where the command line asks for help.</summary>
-    /// <param name="parsed">The command line.</param>
     /// <param name="arguments">The words that it came from: a value that is given as `--option=-x` is none of them.</param>
     public static IReadOnlyList<string> Find(ParseResult parsed, string[] arguments)
     {

@@ -9,7 +9,6 @@ namespace MappedFileQueues.Tool.Arguments;
 internal static class UsageErrors
 {
     /// <summary>Writes the errors and returns their exit code.</summary>
-    /// <param name="parsed">The command line.</param>
     /// <param name="mistyped">What <see cref="MistypedOptions"/> found; the other errors follow from it then.</param>
     public static int Write(ParseResult parsed, IReadOnlyList<string> mistyped)
     {
@@ -55,8 +54,8 @@ internal static class UsageErrors
         };
         if (!error.Message.Contains($"{type}", StringComparison.Ordinal))
             return error.Message;
-        string expected = type == typeof(bool) ? "true or false" : "a whole number within its limits";
-        return $"{name} is {expected}, not '{string.Join(' ', error.SymbolResult!.Tokens.Select(token => token.Value))}'.";
+        string given = string.Join(' ', error.SymbolResult!.Tokens.Select(token => token.Value));
+        return $"{name} is a whole number within its limits, not '{given}'.";
     }
 
     private static IEnumerable<string> NamesOf(SymbolResult? result)

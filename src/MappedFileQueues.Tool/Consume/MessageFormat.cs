@@ -28,7 +28,6 @@ internal sealed class MessageWriter : IDisposable
     public MessageWriter(Stream output, MessageFormat format)
     {
         (_output, _format) = (output, format);
-
         // The output is for terminals and programs, never part of a web page, so only what JSON itself requires is escaped.
         _json = new Utf8JsonWriter(_line, new JsonWriterOptions { Encoder = JavaScriptEncoder.UnsafeRelaxedJsonEscaping });
     }

@@ -74,7 +74,6 @@ internal static class MessagePrinter
 
         Finish();
         return count == countMax || isAtEnd;
-
         // First written, then committed: if this process is killed in between, a message may come twice, but none is lost.
         void Finish()
         {

@@ -56,9 +56,10 @@ internal static class DeadLettersCommand
             Letter letter = LetterStore.Read(path).FirstOrDefault(letter => letter.Offset == at)
                 ?? throw new ToolException($"No letter that was not settled lies there: offset={at}, "
                     + $"path={Path.GetFullPath(path)}. `mfq deadletters list` shows those that there are.");
+            // The message as text only where it is asked for: it may be long.
             return Result.Write(
-                parsed, new LetterList([LetterLine.Of(letter, withMessage: true)]), ToolJson.Default.LetterList,
-                _ => Print(letter, format.Of(parsed, path)));
+                parsed, new LetterList([LetterLine.Of(letter, withMessage: OutputOption.IsJson(parsed))]),
+                ToolJson.Default.LetterList, _ => Print(letter, format.Of(parsed, path)));
         });
     }
 

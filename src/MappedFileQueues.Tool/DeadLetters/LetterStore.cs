@@ -52,7 +52,8 @@ internal static class LetterStore
         catch (FormatException error)
         {
             throw new ToolException($"{error.Message} path={Path.GetFullPath(storePath)}, offset={offset}. Name the store of an "
-                + "application's dead letters; `mfq tail` shows any other store.");
+                + "application's or a bridge's dead letters; `mfq tail` shows any other store. To step over a message that is "
+                + $"none, run `mfq consumers reset LETTERS {Consumer} --to OFFSET` with the next offset.");
         }
     }
 }

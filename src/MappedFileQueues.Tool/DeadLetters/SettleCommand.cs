@@ -104,7 +104,6 @@ internal static class SettleCommand
             (isComplete ? "" : "Interrupted. ") + (target is null ? "Deleted" : "Requeued")
                 + $" {Report.Count(settled, "letter")}; {Report.Number(result.Left)} left.",
             isComplete ? ExitCodes.Success : interruption.ExitCode);
-
         // First what was appended, then the offset that says so.
         void Commit()
         {

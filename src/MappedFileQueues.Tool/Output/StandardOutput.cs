@@ -42,7 +42,6 @@ internal static partial class StandardOutput
     {
         if (OperatingSystem.IsWindows() || ToolConsole.IsRedirected)
             return ToolConsole.OpenOutput();
-
         // A FileStream writes to a regular file at its own positions, and never moves the position that the next command of a
         // shell script inherits. A regular file has no reader to lose, so there the console's stream is the right one.
         FileStream stream = new(new SafeFileHandle(UnixDescriptor, ownsHandle: false), FileAccess.Write, bufferSize: 0);

@@ -27,7 +27,6 @@ internal static class TerminalText
     }
 
     /// <summary>Writes UTF-8 the same way; returns how many bytes were taken.</summary>
-    /// <param name="output">Where it goes.</param>
     /// <param name="utf8">The bytes, of which nothing is certain.</param>
     /// <param name="isEnd">False when more may come, so that an unfinished character or line end is left.</param>
     public static int Write(IBufferWriter<byte> output, ReadOnlySpan<byte> utf8, bool isEnd)

@@ -29,8 +29,10 @@ internal static class PackCommand
         "--allow-stale", "Where damage may hide a newer value, write the older one instead of failing.");
 
     /// <summary>A key for a terminal: it comes from outside, and its control characters must not get there.</summary>
-    public static string Printable(string key) => string.Concat(key.Select(
-        letter => char.IsControl(letter) ? $"\\u{(int)letter:x4}" : letter == '\\' ? @"\\" : $"{letter}"));
+    public static string Printable(string key) => key.Any(letter => char.IsControl(letter) || letter == '\\')
+        ? string.Concat(key.Select(
+            letter => char.IsControl(letter) ? $"\\u{(int)letter:x4}" : letter == '\\' ? @"\\" : $"{letter}"))
+        : key;
 
     private static Command CreateCreate()
     {

@@ -49,7 +49,6 @@ internal static class ProduceCommand
             options.SegmentSize = parsed.GetValue(segmentSize) ?? options.SegmentSize;
             options.MaxUnconsumedBytes = parsed.GetValue(maxUnconsumed) ?? 0;
             long start = Stopwatch.GetTimestamp();
-
             // The input is opened first, so that a wrong name leaves no new store.
             string file = parsed.GetValue(lines) ?? NamedInput.Standard;
             using Stream? input = parsed.GetValue(messages) is null ? NamedInput.Open(file) : null;
@@ -127,7 +126,6 @@ internal static class ProduceCommand
         long from = Math.Max(needed, info.TailOffset - LookLengthMax);
         // A segment begins with a frame; only the consumer itself trusts an offset that it has stored.
         long start = Math.Max(info.LogStart, from / info.SegmentSize * info.SegmentSize);
-
         QueueCorruptException? found = null;
         using var reader = MappedFileReader.Open(storePath, QueueStart.FromOffset(start), CorruptionPolicy.SkipMessage);
         reader.CorruptionSkipped += (_, skipped) => found ??= skipped.NextOffset > needed ? skipped.Error : null;
@@ -143,12 +141,10 @@ internal static class ProduceCommand
         byte[] message = new byte[size];
         for (int index = 0; index < size; index++)
             message[index] = (byte)('a' + index % 26);
-
         Span<byte> number = stackalloc byte[20];
         for (long index = 0; index < count; index++)
         {
             interrupted.ThrowIfCancellationRequested();
-
             // Each begins with its number, with as many of twenty digits as fit, so that a reader can see what is missing.
             index.TryFormat(number, out _, "D20");
             number[^Math.Min(number.Length, size)..].CopyTo(message);

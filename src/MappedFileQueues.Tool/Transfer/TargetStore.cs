@@ -65,7 +65,9 @@ internal sealed class TargetStore : IDisposable
             throw new ToolException($"The message does not fit: message={before + 1}, length={message.Length}, "
                 + (_structSize > 0 ? $"structSize={_structSize}" : $"longest={_lengthMax}")
                 + (Count == 0 ? "; nothing was appended." : $"; the {before} before it are in the store.")
-                + " Name a store with larger segments; --segment-size makes a new one so.");
+                + (_structSize > 0
+                    ? " Name a store of messages, or of structs of this size."
+                    : " Split it, or name a store with larger segments (mfq produce --segment-size makes one)."));
         }
 
         try

@@ -59,7 +59,7 @@ internal static unsafe class ConsumerStart
         return offset;
     }
 
-    /// <summary>The tail hint may be above a hole; the durable offset does not.</summary>
+    /// <summary>The tail hint may be above a claim; the durable offset is not.</summary>
     private static long SafeWalkStart(LogStore store) => store.ConfirmedOffset;
 
     /// <summary>The checksum of a frame covers its offset, so no other bytes pass for the frame.</summary>

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Engine;
 /// <summary>The calls that remove what the policy no longer keeps.</summary>
 internal sealed partial class StoreEngine
 {
-    /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the log start afterwards.</summary>
+    /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the log start.</summary>
     public long Trim(long before)
     {
         using CallGate.Call call = BeginCall();

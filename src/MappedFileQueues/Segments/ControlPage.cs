@@ -8,7 +8,7 @@ namespace MappedFileQueues.Segments;
 /// <summary>
 /// The mapped `control` page. The hot words are hints and counters that every process changes by interlocked operations. The
 /// cold block (the boot that recovered the store, its epoch, what was flushed before, the log start, exclusive producer at work,
-/// damage) is written only under the `open` lock and carries a checksum: a wrong the log start or a wrong boot would cost
+/// damage) is written only under the `open` lock and carries a checksum: a wrong log start or a wrong boot would cost
 /// messages, while a wrong hint costs only a walk.
 /// </summary>
 internal sealed unsafe class ControlPage : IDisposable

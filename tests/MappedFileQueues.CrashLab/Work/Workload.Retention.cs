@@ -275,7 +275,7 @@ internal sealed partial class Workload
     }
 
     /// <summary>
-    /// A removal goes no further tha log start was raised before its second look: a consumer that moved there in between
+    /// A removal goes no further than the log start was raised before its second look: a consumer that moved there in between
     /// heard nothing of it.
     /// </summary>
     private void CheckWarned(string where)

@@ -176,7 +176,7 @@ internal sealed unsafe partial class FlushEngine
         {
             bool hasCompany = _group.Gather() > 1;
             long began = hasCompany ? Stopwatch.GetTimestamp() : 0;
-            Round(new FrameWalk(_store).NowLimit, checkpoint);
+            Round(limit: null, checkpoint);
             Failure.Clear();
             if (hasCompany)
                 _group.NoteFlush(Stopwatch.GetElapsedTime(began));

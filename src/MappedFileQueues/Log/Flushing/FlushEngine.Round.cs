@@ -74,21 +74,24 @@ internal sealed unsafe partial class FlushEngine
     }
 
     /// <summary>One flush, under the lock: everything from the durable offset to the first hole or the limit.</summary>
-    /// <param name="limit">The start of a segment; below confirmed for a checkpoint alone.</param>
+    /// <param name="limit">The start of a segment; 0 for a checkpoint alone; null for everything that is published.</param>
     /// <param name="checkpoint">Whether it writes a checkpoint.</param>
-    private void Round(long limit, bool checkpoint)
+    private void Round(long? limit, bool checkpoint)
     {
+        // Before the end is looked up: whoever comes later may have published after it.
+        if (limit != 0)
+            _group.Close();
+        long to = limit ?? new FrameWalk(_store).NowLimit;
         // P18 acquire: this leader, and a removal, alone raise it; pairs with P18 full in Confirm.
         long from = SharedWord.ReadAcquire(_store.Control.Durable);
-        if (limit > from)
-            Confirm(from, limit, checkpoint);
-        else if (checkpoint)
+        if (to > from)
+            Confirm(from, to, checkpoint);
+        else if (checkpoint && limit == 0)
             WriteCheckpoint(from, syncedTo: from);
     }
 
     private void Confirm(long from, long limit, bool checkpoint)
     {
-        _group.Close();
         _store.ThrowIfSeenReplaced();
         _store.ThrowIfDamaged("confirmed");
         long to = new FrameWalk(_store).FindContiguousEnd(from, limit);

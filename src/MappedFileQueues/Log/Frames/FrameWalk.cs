@@ -28,8 +28,8 @@ internal unsafe struct FrameWalk(LogStore store)
     public ulong ClaimInTheWay { get; private set; }
 
     /// <summary>
-    /// No frame that is published now begins at or above this. Without a limit, a walk that follows a faster producer would never end.
-    /// Every producer raises the tail hint when it enters a segment, before its first frame there.
+    /// No frame that is published now begins at or above this. Without a limit, a walk that follows a faster producer would never
+    /// end. Every producer raises the tail hint when it enters a segment, before its first frame there.
     /// </summary>
     public readonly long NowLimit
     {

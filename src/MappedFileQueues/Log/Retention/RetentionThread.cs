@@ -70,17 +70,17 @@ internal sealed class RetentionThread(LogStore store, StoreRetention retention) 
     {
         lock (_starting)
         {
-            if (_thread is null && !store.IsClosing)
+            if (_thread is null && !store.HasEnded)
                 _thread = BackgroundThread.Start(Run, "retention");
         }
     }
 
     private void Run()
     {
-        while (!store.IsClosing)
+        while (!store.HasEnded)
         {
             retention.Apply();
-            if (!store.IsClosing)
+            if (!store.HasEnded)
                 _noticed.WaitOne(StoreRetention.LookInterval);
         }
     }

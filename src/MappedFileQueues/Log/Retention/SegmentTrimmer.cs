@@ -146,7 +146,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         ProtocolSteps.Reach(ProtocolStep.LogStartRaised);
         try
         {
-            // Not further tha log start was raised: consumers between the two were not warned.
+            // Not further than the log start was raised: consumers between the two were not warned.
             if (!PlantedFaults.Has(PlantedFault.CursorsNotReadAgain))
                 limit = Math.Min(limit, FindLimit(before, oldest, policy));
             if (PlantedFaults.Has(PlantedFault.LimitRaisedLate))

@@ -65,7 +65,7 @@ internal sealed unsafe class StoreRetention : IDisposable
     public void Apply()
     {
         // A handler that is told of a segment may set a policy.
-        if (_store.IsClosing || _looking.IsHeldByCurrentThread)
+        if (_store.HasEnded || _looking.IsHeldByCurrentThread)
             return;
         _store.Spares.BeginLook();
         try
@@ -112,7 +112,7 @@ internal sealed unsafe class StoreRetention : IDisposable
         }
     }
 
-    /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the log start afterwards.</summary>
+    /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the log start.</summary>
     /// <exception cref="InvalidOperationException">A handler that is told of a segment calls it.</exception>
     public long Trim(long before)
     {
@@ -241,7 +241,7 @@ internal sealed unsafe class StoreRetention : IDisposable
             _deleting(new SegmentDeletingEventArgs(
                 System.IO.Path.Combine(_store.Path, StoreNames.Segment(start)), start, end));
             // The handler may have closed the queue.
-            _store.ThrowIfClosing();
+            PublicNames.ThrowIfDisposed(_store.HasEnded, PublicNames.Queue);
             _announcedTo = end;
         }
 

@@ -222,6 +222,9 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     /// <summary>From here on, a reader that somebody still holds touches no shared word.</summary>
     public void End() => _stage = Ended;
 
+    /// <summary>No call is under way any longer; threads and the last flush follow.</summary>
+    public bool HasEnded => _stage == Ended;
+
     /// <summary>Called in every loop that waits for another process or thread.</summary>
     public void ThrowIfClosing() => PublicNames.ThrowIfDisposed(IsClosing, PublicNames.Queue);
 
@@ -238,7 +241,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     public override void ThrowIfReadingEnded(bool isClosed)
     {
-        PublicNames.ThrowIfDisposed(isClosed || _stage == Ended, PublicNames.Consumer);
+        PublicNames.ThrowIfDisposed(isClosed || HasEnded, PublicNames.Consumer);
         if (Wake.IsPoisoned)
             throw Poisoned();
     }

@@ -41,7 +41,7 @@ internal static class StoreMetaFile
         try
         {
             // The checkpoint comes first: a store with a meta page and no checkpoint has lost its checkpoint. The record names
-            // the boot, because it is in for a control page that is damaged, or that a dead opener was writing.
+            // the boot, because it stands in for a control page that is damaged, or that a dead opener was writing.
             new CheckpointFile(directory, meta.StoreId).Create(boot);
             new CheckpointFile(directory, meta.StoreId, StoreNames.LogStart).Create(boot);
             directory.FlushEntries(StoreNames.Offsets);
