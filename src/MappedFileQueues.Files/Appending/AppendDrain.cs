@@ -179,7 +179,7 @@ internal sealed class AppendDrain : IDisposable
         {
             if (!IsRollDue() || _files.Schedule.Lowers())
                 return false;
-            if (!_buffers.HasBytesInFile && !_files.IsRollPutOff)
+            if (!_buffers.HasBytesInFile && !_files.Schedule.IsPutOff)
             {
                 // Otherwise the first write of the day would be rolled at the next tick.
                 _files.Schedule.BeginDay();

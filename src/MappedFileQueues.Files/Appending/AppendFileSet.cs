@@ -60,9 +60,6 @@ internal sealed class AppendFileSet : IDisposable
     /// <summary>The length that the current file had when it was opened.</summary>
     public long OpenedLength { get; private set; }
 
-    /// <summary>Whether the last roll could not be done, so that the file is longer or older than it should be.</summary>
-    public bool IsRollPutOff => Schedule.IsPutOff;
-
     /// <inheritdoc cref="RolledFileRetention.ExpiryTicks"/>
     public long ExpiryTicks => _retention.ExpiryTicks;
 

@@ -22,7 +22,7 @@ internal sealed class RollSchedule(AppendFileOptions options)
     /// <summary>When the current file was begun.</summary>
     public DateTimeOffset Begun { get; private set; }
 
-    /// <summary>Whether the last roll could not be done.</summary>
+    /// <summary>Whether the last roll could not be done, so that the file is longer or older than it should be.</summary>
     public bool IsPutOff { get; private set; }
 
     /// <summary>

@@ -1,7 +1,6 @@
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
-using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;
 using MappedFileQueues.Threads;
@@ -111,7 +110,7 @@ internal sealed partial class StoreEngine
         appender.Prepare(bytes);
     }
 
-    private unsafe void StartPreparer()
+    private void StartPreparer()
     {
         LogSettings settings = Store.Settings;
         bool syncs = settings.WritesAhead && !Store.Os.IsPortable;
@@ -120,8 +119,7 @@ internal sealed partial class StoreEngine
             syncs ? Flusher.SyncAhead : null);
         Store.Producers.Preparer = preparer;
         if (syncs)
-            // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.
-            preparer.Begin(SharedWord.ReadAcquire(Store.Control.TailHint));
+            preparer.Begin(Store.WrittenTo);
     }
 
     private void EndProducing(bool clean)

@@ -41,8 +41,7 @@ public sealed class HookTests
             {
                 if (model.GetDeclaredSymbol(type) is not { DeclaredAccessibility: not Accessibility.Public } symbol)
                     continue;
-                IEnumerable<ISymbol> members = symbol.GetMembers().Where(member => IsSettableDelegate(member));
-                foreach (ISymbol member in members)
+                foreach (ISymbol member in symbol.GetMembers().Where(IsSettableDelegate))
                     yield return $"{symbol.Name}.{member.Name}";
             }
         }

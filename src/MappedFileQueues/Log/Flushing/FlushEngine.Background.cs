@@ -380,7 +380,7 @@ internal sealed unsafe partial class FlushEngine
     {
         if (_store.CorruptAt >= 0 || !IsAnythingUnflushed())
             return BackgroundFlush.Nothing;
-        if (!TryLeadOneRound(new FrameWalk(_store).NowLimit, IsCheckpointDue))
+        if (!TryLeadOneRound(limit: null, IsCheckpointDue))
             return BackgroundFlush.Elsewhere;
         Failure.Clear();
         return BackgroundFlush.Done;

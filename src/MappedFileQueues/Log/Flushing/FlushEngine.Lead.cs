@@ -87,8 +87,10 @@ internal sealed unsafe partial class FlushEngine
         return true;
     }
 
-    /// <summary>Takes both without waiting and makes one round; false when another thread or process leads.</summary>
-    private bool TryLeadOneRound(long limit, bool checkpoint)
+    /// <summary>
+    /// Takes both without waiting and makes one <see cref="Round"/>; false when another thread or process leads.
+    /// </summary>
+    private bool TryLeadOneRound(long? limit, bool checkpoint)
     {
         if (!TryTakeLead())
             return false;

@@ -130,9 +130,7 @@ internal sealed unsafe partial class FlushEngine : IDisposable
     private long FindPublishedEnd() => new FrameWalk(_store).FindPublishedEnd(_store.ConfirmedOffset);
 
     /// <summary>The start of the segment that the tail is in.</summary>
-    private long FindCompletedEnd() =>
-        // P14 acquire: pairs with P14 full in SegmentRoller.
-        _store.Window.StartOf(SharedWord.ReadAcquire(_store.Control.TailHint));
+    private long FindCompletedEnd() => _store.Window.StartOf(_store.WrittenTo);
 
     private bool IsAnythingUnflushed()
     {

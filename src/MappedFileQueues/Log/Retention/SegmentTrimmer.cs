@@ -134,7 +134,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
     /// <summary>Below the log start only when a consumer that is there holds it back.</summary>
     private long FindLimit(long before, long oldest, RetentionOptions policy) => RetentionPlan.To(
-        store.Directory, store.Meta, policy, Math.Max(before, store.LogStart), oldest, Tail()).Limit;
+        store.Directory, store.Meta, policy, Math.Max(before, store.LogStart), oldest, store.WrittenTo).Limit;
 
     private long MoveLogStart(long limit, long before, long oldest, RetentionOptions policy)
     {
@@ -174,7 +174,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
     private void RaiseDurable(long limit)
     {
-        Debug.Assert(limit <= Tail(), "Confirmed <= tail: what was removed was published.");
+        Debug.Assert(limit <= store.WrittenTo, "Confirmed <= tail: what was removed was published.");
         // P18 full: nothing before it is left to flush; pairs with P18 acquire in LogStore.
         SharedWord.RaiseTo(store.Control.Durable, limit);
     }
@@ -211,7 +211,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     /// <summary>Also what an earlier removal, or a slow producer that made an old segment again, has left.</summary>
     private void RemoveFiles(long limit, int sparesMax, long? kept = null)
     {
-        int ahead = LogStartSearch.List(store.Directory, store.Meta).From(store.Window.StartOf(Tail()) + 1).Length;
+        int ahead = LogStartSearch.List(store.Directory, store.Meta).From(store.Window.StartOf(store.WrittenTo) + 1).Length;
         if (sparesMax > 0)
         {
             long atOnce = Math.Min(SparesAtOnce, (kept ?? long.MaxValue) / 2) / store.Meta.SegmentLength;
@@ -249,7 +249,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         if (!store.Directory.List(StoreNames.CommitLog).Any(StoreNames.IsSpare))
             return;
         SegmentStarts segments = LogStartSearch.List(store.Directory, store.Meta);
-        long end = store.Window.StartOf(Tail());
+        long end = store.Window.StartOf(store.WrittenTo);
         int ahead = -1;
         for (; segments.Contains(end); end += store.Window.SegmentLength)
             ahead++;
@@ -258,10 +258,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     }
 
     private RetentionPlan PlanTo(long before, RetentionOptions policy) =>
-        RetentionPlan.To(store.Directory, store.Meta, policy, before, store.LogStart, Tail());
-
-    // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.
-    private long Tail() => SharedWord.ReadAcquire(store.Control.TailHint);
+        RetentionPlan.To(store.Directory, store.Meta, policy, before, store.LogStart, store.WrittenTo);
 
     /// <summary>
     /// Each that counts. One that cannot be opened holds back everything, or everything that the policy lets it: it cannot come
@@ -288,7 +285,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
     private void SetLogStart(long offset)
     {
-        Debug.Assert(offset <= Tail(), "Log start <= tail.");
+        Debug.Assert(offset <= store.WrittenTo, "Log start <= tail.");
         store.Control.AnnounceColdWord(ControlLayout.LogStartAt, (ulong)offset);
         // P16 full: before the cursors are read again; pairs with P16 acquire in SegmentRoller and P16 full in LogConsumer.
         SharedWord.Exchange((ulong*)store.Control.LogStart, (ulong)offset);

@@ -2,7 +2,6 @@ using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
-using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;
 
@@ -12,7 +11,7 @@ namespace MappedFileQueues.Log.Retention;
 /// One queue's part in a store's retention: looks at the policy, removes what it no longer keeps, and keeps files to use again.
 /// Any thread; one look or trim at a time.
 /// </summary>
-internal sealed unsafe class StoreRetention : IDisposable
+internal sealed class StoreRetention : IDisposable
 {
     /// <summary>How often a queue looks at the policy.</summary>
     public static readonly TimeSpan LookInterval = TimeSpan.FromSeconds(1);
@@ -57,7 +56,7 @@ internal sealed unsafe class StoreRetention : IDisposable
         _store = store;
         _deleting = deleting;
         _trimmer = new SegmentTrimmer(store);
-        _measuredTail = Tail();
+        _measuredTail = _store.WrittenTo;
     }
 
     /// <summary>Applies the policy now. It owes nothing to a particular caller, so it throws no errors: the control page shows
@@ -104,7 +103,7 @@ internal sealed unsafe class StoreRetention : IDisposable
     {
         lock (_looking)
         {
-            RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, next, _store.LogStart, Tail(),
+            RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, next, _store.LogStart, _store.WrittenTo,
                 _store.Settings.TimeProvider.GetUtcNow());
             _trimmer.RemoveSpares();
             _ = _trimmer.Remove(Announce(plan.Goal, next), ReadPolicy(), 0, next);
@@ -151,7 +150,7 @@ internal sealed unsafe class StoreRetention : IDisposable
     {
         DateTimeOffset now = _store.Settings.TimeProvider.GetUtcNow();
         long found = _store.LogStart;
-        for (long start = found; start < Tail(); start += _store.Meta.SegmentLength)
+        for (long start = found; start < _store.WrittenTo; start += _store.Meta.SegmentLength)
         {
             using PlatformFile? file = _store.Directory.Open(StoreNames.Segment(start), FileOpening.Read);
             if (file is null)
@@ -201,7 +200,7 @@ internal sealed unsafe class StoreRetention : IDisposable
         KeepSpares(recycles && _sparesMax > 0);
         if (!policy.HasLimit)
             return null;
-        RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, policy, _store.LogStart, Tail(),
+        RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, policy, _store.LogStart, _store.WrittenTo,
             _store.Settings.TimeProvider.GetUtcNow());
         if (plan.Limit > _store.LogStart)
             _ = Remove(plan.Goal, policy, recycles);
@@ -261,7 +260,7 @@ internal sealed unsafe class StoreRetention : IDisposable
             ? (int)Math.Max(kept + 1, (policy.MaxBytes!.Value * TakenMax / segmentLength) - 1)
             : int.MaxValue;
         TimeSpan elapsed = Stopwatch.GetElapsedTime(_measuredAt);
-        long tail = Tail();
+        long tail = _store.WrittenTo;
         long segments = (tail - _measuredTail) / segmentLength;
         if (elapsed < LookInterval || (segments == 0 && elapsed < SparesIdle))
             return;
@@ -274,7 +273,4 @@ internal sealed unsafe class StoreRetention : IDisposable
     private bool MayRecycle(RetentionOptions policy) => policy.Recycle && !_store.Os.IsPortable && !_store.HasPollers;
 
     private RetentionOptions? ReadPolicy() => RetentionFile.Read(_store.Directory, _store.Meta.StoreId);
-
-    // P14 acquire: a frame's start; pairs with P14 full in SegmentRoller.
-    private long Tail() => SharedWord.ReadAcquire(_store.Control.TailHint);
 }

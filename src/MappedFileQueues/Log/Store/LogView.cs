@@ -64,7 +64,8 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     public abstract long PassedTo { get; }
 
     /// <summary>
-    /// A hint: frames stand up to here, if the control page is right. It decides only how many pages to ask for.
+    /// The tail hint: frames are there up to here, if the control page is right. For a reader it decides only how many pages to
+    /// ask for.
     /// </summary>
     public abstract long WrittenTo { get; }
 
