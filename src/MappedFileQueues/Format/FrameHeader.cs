@@ -30,7 +30,7 @@ internal enum FrameState : uint
 /// │ 12 bits, generation 20)  │  │       │                        │
 /// └──────────────────────────┴──┴───────┴────────────────────────┘
 /// </code>
-/// E: the payload begins with an extended header block. A frame is header + payload + zeros up to a multiple of 8 bytes.
+/// E: the payload begins with a header block (HeaderBlock). A frame is header + payload + zeros up to a multiple of 8 bytes.
 /// </summary>
 internal static class FrameHeader
 {
@@ -48,6 +48,9 @@ internal static class FrameHeader
     public const uint Extended = 0x8000_0000;
     private const int StateShift = 28;
 
+    /// <summary>A bit for each value of E and the state: every state but Free, and the two of messages with a block.</summary>
+    private const uint PossibleKinds = 0b0001_0100_0001_1110;
+
     /// <summary>The largest payload of a frame (and the longest claim of a batch) in segments of this length.</summary>
     public static int PayloadLimit(long segmentLength) => (int)Math.Min(segmentLength - Size, PayloadLengthMax);
 
@@ -57,6 +60,15 @@ internal static class FrameHeader
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static uint LowHalf(int payloadLength, FrameState state) => (uint)payloadLength | ((uint)state << StateShift);
+
+    /// <summary>As the other form, for a payload that begins with a header block; of length 0 when there is none.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static uint LowHalf(int payloadLength, FrameState state, int blockLength) =>
+        LowHalf(payloadLength, state) | (blockLength == 0 ? 0 : Extended);
+
+    /// <summary>Whether the payload begins with a header block.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static bool IsExtended(ulong header) => ((uint)header & Extended) != 0;
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static ulong Make(uint lowHalf, uint highHalf) => lowHalf | ((ulong)highHalf << 32);
@@ -76,24 +88,12 @@ internal static class FrameHeader
 
     /// <summary>
     /// Whether a header that is not free can be where <paramref name="room"/> bytes are left in the segment. Content of the
-    /// file is hostile, so each of these is damage: an unknown state, a zero state with a length, an extended frame (this
-    /// version never writes one), and a frame beyond the end.
+    /// file is hostile, so each of these is damage: an unknown state, a zero state with a length, a header block in anything but
+    /// a message, and a frame beyond the end.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static bool IsPlausible(ulong header, long room)
     {
-        FrameState state = State(header);
-        return state is not FrameState.Free and <= FrameState.PublishedInBatch
-            && ((uint)header & Extended) == 0
-            && FrameLength(Length(header)) <= room;
-    }
-
-    /// <summary>The length of a batch in the log: one frame per message, without gaps.</summary>
-    public static long BatchLength(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
-    {
-        long total = 0;
-        foreach (ReadOnlyMemory<byte> message in messages)
-            total += FrameLength(message.Length);
-        return total;
+        return ((PossibleKinds >> (int)((uint)header >> StateShift)) & 1) != 0 && FrameLength(Length(header)) <= room;
     }
 }

@@ -24,7 +24,8 @@ internal enum StoreKind
 ///   32  8  segment length in bytes   80 16  log id, with feature bit 0; else zeros
 ///                                    96 ..  zeros
 /// 4092  4  CRC-32C of all before
-/// incompatible features: bit 0 the log has an id of its own; any other bit: refuse
+/// incompatible features: bit 0 the log has an id of its own; bit 1 frames may have header blocks, and groups and
+/// producers with an id may be there: set in every new store; any other bit: refuse
 /// </code>
 /// </summary>
 internal sealed record StoreMeta(
@@ -63,6 +64,9 @@ internal sealed record StoreMeta(
     /// </summary>
     private const ulong HasLogId = 1;
 
+    /// <summary>An older version would take frames with a header block for lost memory, and cut them off.</summary>
+    private const ulong MayHaveHeaders = 2;
+
     private static ReadOnlySpan<byte> Magic => "MFQSTORE"u8;
 
     /// <summary>
@@ -85,11 +89,10 @@ internal sealed record StoreMeta(
         BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(FingerprintAt), LayoutFingerprint);
         StoreId.TryWriteBytes(bytes.AsSpan(StoreIdAt));
         BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(CreatedAt), Created.ToUnixTimeMilliseconds());
-        if (LogId != StoreId)
-        {
-            BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(IncompatibleAt), HasLogId);
+        bool hasLogId = LogId != StoreId;
+        BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(IncompatibleAt), MayHaveHeaders | (hasLogId ? HasLogId : 0));
+        if (hasLogId)
             LogId.TryWriteBytes(bytes.AsSpan(LogIdAt));
-        }
 
         Crc32C.Seal(bytes);
         return bytes;
@@ -109,9 +112,9 @@ internal sealed record StoreMeta(
             throw new QueueFormatException($"Unknown format version: file={path}, version={version}, known={FormatVersion}. "
                 + "Open it with the version of MappedFileQueues that made it.");
         ulong features = BinaryPrimitives.ReadUInt64LittleEndian(bytes[IncompatibleAt..]);
-        if ((features & ~HasLogId) != 0)
+        if ((features & ~(HasLogId | MayHaveHeaders)) is not 0 and var unknown)
             throw new QueueFormatException($"The store uses features that this version does not know: file={path}, "
-                + $"features=0x{features:x}. Open it with a newer version of MappedFileQueues.");
+                + $"features=0x{unknown:x}. Open it with a newer version of MappedFileQueues.");
 
         var meta = new StoreMeta(
             (StoreKind)BinaryPrimitives.ReadInt32LittleEndian(bytes[KindAt..]),

@@ -39,6 +39,15 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <summary>The offset of the message that was read last; -1 before the first.</summary>
     public long MessageOffset => _reader.MessageOffset;
 
+    /// <summary>A copy of the headers of the message that the last read gave; null when it has none. Allocates.</summary>
+    public MessageHeaders? Headers => _reader.CopyHeaders();
+
+    /// <summary>
+    /// The headers of the message that the last read gave, in place; empty where <see cref="Headers"/> is null. Valid as the
+    /// message is. Allocates nothing.
+    /// </summary>
+    public MessageHeadersView HeadersInPlace => new(_reader.GetHeaderBlock());
+
     /// <summary>The size of the store's struct in bytes; 0 for a store of messages of any length.</summary>
     public int StructSize => _reader.Meta.Kind == StoreKind.Struct ? _reader.Meta.StructSize : 0;
 

@@ -23,6 +23,12 @@ public sealed unsafe class MappedFileReader<T> : IDisposable
     /// <inheritdoc cref="MappedFileReader.MessageOffset"/>
     public long MessageOffset => _reader.MessageOffset;
 
+    /// <inheritdoc cref="MappedFileReader.Headers"/>
+    public MessageHeaders? Headers => _reader.Headers;
+
+    /// <inheritdoc cref="MappedFileReader.HeadersInPlace"/>
+    public MessageHeadersView HeadersInPlace => _reader.HeadersInPlace;
+
     /// <inheritdoc cref="MappedFileReader.CorruptionSkipped"/>
     public event EventHandler<CorruptionSkippedEventArgs>? CorruptionSkipped;
 

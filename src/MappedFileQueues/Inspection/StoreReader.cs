@@ -49,6 +49,37 @@ internal sealed unsafe class StoreReader : IDisposable
 
     public QueueCorruptException? DamageAhead => _reader.DamageAhead;
 
+    /// <summary>The header block of the last message, in the mapping; empty when there is none.</summary>
+    public ReadOnlySpan<byte> GetHeaderBlock()
+    {
+        _reader.BeginLongCall();
+        try
+        {
+            ThrowIfDisposed();
+            _reader.NoteSpan();
+            return _reader.HeaderBlockInHand;
+        }
+        finally
+        {
+            _reader.EndCallIfBegun();
+        }
+    }
+
+    /// <summary>A copy of the last message's headers; null when there are none.</summary>
+    public MessageHeaders? CopyHeaders()
+    {
+        _reader.BeginLongCall();
+        try
+        {
+            ThrowIfDisposed();
+            return _reader.CopyHeaders();
+        }
+        finally
+        {
+            _reader.EndCallIfBegun();
+        }
+    }
+
     /// <summary>Reads the message after the last one, if there is one.</summary>
     public bool TryRead(out byte* payload, out int length) => TryRead(takes: true, out payload, out length);
 

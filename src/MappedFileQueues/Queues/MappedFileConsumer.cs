@@ -49,6 +49,18 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     public long MessageOffset => _reader.MessageOffset;
 
     /// <summary>
+    /// A copy of the headers of the current message; null when it has none, or when there is no current message, as after
+    /// ConsumeBatch. Allocates.
+    /// </summary>
+    public MessageHeaders? Headers => _core.CopyHeaders();
+
+    /// <summary>
+    /// The headers of the current message in place; empty where <see cref="Headers"/> is null. Valid until Commit, Advance, the
+    /// next read or Dispose. Allocates nothing.
+    /// </summary>
+    public MessageHeadersView HeadersInPlace => new(_core.GetHeaderBlock());
+
+    /// <summary>
     /// Waits for the next message and returns it in place. It is valid until Commit, Advance, the next read or Dispose. Until
     /// Commit or Advance, every call gives the same message.
     /// </summary>
@@ -322,7 +334,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     [MethodImpl(MethodImplOptions.NoInlining)]
     private unsafe bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
-        bool found = _core.TryWait(timeout, cancellationToken, out byte* payload, out int length);
+        bool found = _reader.TryGetExtendedInCall(out byte* payload, out int length)
+            || _core.TryWait(timeout, cancellationToken, out payload, out length);
         if (found && PlantedFaults.Has(PlantedFault.CursorBeforeRead))
             _core.Commit(_reader.OffsetBehind);
         message = found ? new ReadOnlySpan<byte>(payload, length) : default;
@@ -392,6 +405,9 @@ public ref struct MessageBatch
 
     /// <summary>The current message; valid until the next MoveNext or the next call on the consumer.</summary>
     public ReadOnlySpan<byte> Current { get; private set; }
+
+    /// <summary>The headers of the current message; valid as it is.</summary>
+    public readonly MessageHeadersView HeadersInPlace => _hasCurrent ? _consumer.HeadersInPlace : default;
 
     /// <summary>Supports foreach.</summary>
     /// <returns>This batch.</returns>

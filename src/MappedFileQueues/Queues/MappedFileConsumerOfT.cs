@@ -48,6 +48,18 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <summary>The offset of the message that was read last; -1 before the first.</summary>
     public long MessageOffset => _reader.MessageOffset;
 
+    /// <summary>
+    /// A copy of the headers of the current message; null when it has none, or when there is no current message, as after
+    /// ConsumeBatch. Allocates.
+    /// </summary>
+    public MessageHeaders? Headers => _core.CopyHeaders();
+
+    /// <summary>
+    /// The headers of the current message in place; empty where <see cref="Headers"/> is null. Valid until Commit, Advance, the
+    /// next read or Dispose. Allocates nothing.
+    /// </summary>
+    public MessageHeadersView HeadersInPlace => new(_core.GetHeaderBlock());
+
     /// <summary>Waits for the next message. Until Commit or Advance, every call gives the same message.</summary>
     /// <param name="message">The message.</param>
     /// <exception cref="ObjectDisposedException">The consumer is disposed, also during the wait.</exception>
@@ -279,7 +291,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     private bool Wait(TimeSpan timeout, CancellationToken cancellationToken, out T message) =>
-        _core.TryWait(timeout, cancellationToken, out message);
+        _reader.TryCopyExtendedInCall(out message) || _core.TryWait(timeout, cancellationToken, out message);
 
     private sealed class ConsumerChannel(MappedFileConsumer<T> consumer) : ConsumerChannelReader<T>(consumer._core)
     {

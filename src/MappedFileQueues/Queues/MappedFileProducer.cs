@@ -2,7 +2,7 @@ using System.Buffers;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Engine;
-using MappedFileQueues.Format;
+using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Threads;
 
@@ -10,7 +10,7 @@ namespace MappedFileQueues;
 
 /// <summary>
 /// Appends messages of any length. Threads, allocation and safety are as for <see cref="MappedFileProducer{T}"/>. A message fits
-/// when its length + 8 is at most the segment's length and at most 256 MiB.
+/// when its length + 8, and the length of its headers, is at most the segment's length and at most 256 MiB.
 /// </summary>
 public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
 {
@@ -20,9 +20,9 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     private readonly ProducerCore _core;
     private readonly ExclusiveAppender? _exclusive;
     private readonly SharedAppender? _shared;
-    private readonly bool _hasFlushes;
+    private readonly bool _isPlain;
 
-    /// <summary>The appender of an Exclusive producer that has nothing to flush: the shortest way.</summary>
+    /// <summary>The appender of an Exclusive producer with nothing to flush and nothing to stamp: the shortest way.</summary>
     private readonly ExclusiveAppender? _exclusiveAtOnce;
 
     internal MappedFileProducer(StoreEngine queue)
@@ -30,8 +30,8 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         _core = new ProducerCore(queue);
         _exclusive = _core.Exclusive;
         _shared = _core.Shared;
-        _hasFlushes = _core.HasFlushes;
-        _exclusiveAtOnce = _hasFlushes ? null : _exclusive;
+        _isPlain = _core.IsPlain;
+        _exclusiveAtOnce = _isPlain ? _exclusive : null;
     }
 
     /// <summary>The offset at which the next message will be written, as far as is known now.</summary>
@@ -40,7 +40,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <summary>Everything before it is on disk, whichever process flushed it.</summary>
     public long ConfirmedOffset => _core.ConfirmedOffset;
 
-    /// <summary>The length of the largest message in bytes.</summary>
+    /// <summary>The length of the largest message without headers in bytes.</summary>
     public int MessageLengthMax => _core.Appender.PayloadLimit;
 
     /// <summary>Appends a message, which may be empty, and returns its offset.</summary>
@@ -77,14 +77,12 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// appended.</exception>
     /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
     /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
+    [SkipLocalsInit]
     public long Produce(ReadOnlySpan<byte> buffer, in ProduceOptions options)
     {
         _core.Check(options);
-        long offset = TryAppend(buffer);
-        if (offset < 0)
-            return _core.AppendWhenCapacity(ref MemoryMarshal.GetReference(buffer), buffer.Length, options);
-        _core.Confirm(offset + FrameHeader.FrameLength(buffer.Length), 1, options);
-        return offset;
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.Append(new MessagesToAppend(buffer, _core.WriteBlock(options.Headers, scratch)), options);
     }
 
     /// <summary>
@@ -112,6 +110,29 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         }
     }
 
+    /// <inheritdoc cref="Produce{TMessage}(TMessage, IMessageSerializer{TMessage})"/>
+    /// <param name="message">The message.</param>
+    /// <param name="serializer">Turns the message into bytes.</param>
+    /// <param name="options">Options of this call alone.</param>
+    /// <inheritdoc cref="Produce(ReadOnlySpan{byte}, in ProduceOptions)" path="/exception"/>
+    public long Produce<TMessage>(
+        TMessage message, IMessageSerializer<TMessage> serializer, in ProduceOptions options)
+    {
+        ArgumentNullException.ThrowIfNull(serializer);
+        if (serializer is not IBufferedMessageSerializer<TMessage> buffered)
+            return Produce(serializer.Serialize(message), options);
+        ArrayBufferWriter<byte> scratch = TakeScratch();
+        try
+        {
+            buffered.Serialize(message, scratch);
+            return Produce(scratch.WrittenSpan, options);
+        }
+        finally
+        {
+            ReturnScratch(scratch);
+        }
+    }
+
     /// <summary>
     /// Appends one message that is in several pieces, for example what a pipe has read. The pieces go to the mapping one by
     /// one; nothing joins them first, and nothing is allocated. The message becomes readable as a whole or not at all, as any
@@ -127,7 +148,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         if (message.IsSingleSegment)
             return Produce(message.FirstSpan, options);
         CallDeadline deadline = BeginJoining(options);
-        using MessageClaim claim = OpenClaim(message.Length, deadline);
+        using MessageClaim claim = OpenClaim(message.Length, options.Headers, deadline);
         Span<byte> left = claim.Span;
         foreach (ReadOnlyMemory<byte> part in message)
             left = Put(part.Span, left);
@@ -148,7 +169,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         foreach (ReadOnlyMemory<byte> part in parts)
             length += part.Length;
         CallDeadline deadline = BeginJoining(options);
-        using MessageClaim claim = OpenClaim(length, deadline);
+        using MessageClaim claim = OpenClaim(length, options.Headers, deadline);
         Span<byte> left = claim.Span;
         foreach (ReadOnlyMemory<byte> part in parts)
             left = Put(part.Span, left);
@@ -167,7 +188,8 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         in ProduceOptions options = default)
     {
         CallDeadline deadline = BeginJoining(options);
-        using MessageClaim claim = OpenClaim((long)first.Length + second.Length + third.Length, deadline);
+        long length = (long)first.Length + second.Length + third.Length;
+        using MessageClaim claim = OpenClaim(length, options.Headers, deadline);
         Span<byte> left = Put(third, Put(second, Put(first, claim.Span)));
         return Publish(claim, left, options, deadline);
     }
@@ -196,12 +218,13 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// this queue throw. Dispose without Publish abandons it. Dangerous: the thread that opened the claim must end it.
     /// </summary>
     /// <param name="lengthMax">The largest number of bytes that will be published.</param>
+    /// <param name="headers">The message's headers, as they are at this call; null for none.</param>
     /// <returns>The claim.</returns>
     /// <exception cref="ArgumentOutOfRangeException">The length does not fit a segment.</exception>
-    public MessageClaim DangerousClaim(int lengthMax)
+    public MessageClaim DangerousClaim(int lengthMax, MessageHeaders? headers = null)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(lengthMax);
-        return new MessageClaim(_core, lengthMax, CallDeadline.Endless);
+        return new MessageClaim(_core, lengthMax, headers, CallDeadline.Endless);
     }
 
     /// <summary>
@@ -210,16 +233,11 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// </summary>
     /// <param name="buffer">The message.</param>
     /// <returns>Whether it was appended.</returns>
+    [SkipLocalsInit]
     public bool TryProduce(ReadOnlySpan<byte> buffer)
     {
-        if (_hasFlushes)
-            _core.ThrowIfOwnClaimIsOpen();
-        long offset = TryAppend(buffer);
-        if (offset < 0)
-            return false;
-        if (_hasFlushes)
-            _core.Confirm(offset + FrameHeader.FrameLength(buffer.Length), 1);
-        return true;
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.TryAppend(new MessagesToAppend(buffer, _core.WriteBlock(null, scratch)));
     }
 
     /// <summary>Appends messages that become readable all at once or not at all.</summary>
@@ -227,9 +245,42 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <returns>The first message's offset; the tail when there is none.</returns>
     /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was
     /// written.</exception>
+    [SkipLocalsInit]
     public long ProduceBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
     {
-        return messages.IsEmpty ? Offset : _core.AppendBatch(new MessagesToAppend(messages));
+        if (messages.IsEmpty)
+            return Offset;
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.Append(new MessagesToAppend(messages, _core.WriteBlock(null, scratch)));
+    }
+
+    /// <inheritdoc cref="ProduceBatch(ReadOnlySpan{ReadOnlyMemory{byte}})"/>
+    /// <param name="messages">The messages; an empty span appends nothing.</param>
+    /// <param name="options">Options of this call alone. Each message gets its headers.</param>
+    /// <inheritdoc cref="Produce(ReadOnlySpan{byte}, in ProduceOptions)" path="/exception"/>
+    [SkipLocalsInit]
+    public long ProduceBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages, in ProduceOptions options)
+    {
+        _core.Check(options);
+        if (messages.IsEmpty)
+            return Offset;
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.Append(new MessagesToAppend(messages, _core.WriteBlock(options.Headers, scratch)), options);
+    }
+
+    /// <inheritdoc cref="ProduceBatch(ReadOnlySpan{ReadOnlyMemory{byte}}, in ProduceOptions)"/>
+    /// <param name="messages">The messages; an empty span appends nothing.</param>
+    /// <param name="headers">The headers of each message, null for none; they take the place of those in the options.</param>
+    /// <param name="options">Options of this call alone.</param>
+    /// <exception cref="ArgumentException">There are more or fewer headers than messages.</exception>
+    public long ProduceBatch(
+        ReadOnlySpan<ReadOnlyMemory<byte>> messages,
+        ReadOnlySpan<MessageHeaders?> headers,
+        in ProduceOptions options = default)
+    {
+        _core.Check(options);
+        MessagesToAppend batch = _core.WithHeaders(new MessagesToAppend(messages, block: default), headers);
+        return messages.IsEmpty ? Offset : _core.Append(batch, options);
     }
 
     /// <summary>
@@ -261,7 +312,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
     /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
     public ValueTask<long> ProduceAsync(ReadOnlyMemory<byte> buffer, in ProduceOptions options) =>
-        _core.AppendAsync(new MessagesToAppend(buffer.Span), options);
+        AppendAsync(buffer.Span, options);
 
     /// <summary>
     /// Serializes a message before it returns, and appends it as
@@ -281,12 +332,12 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         if (options.CancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<long>(options.CancellationToken);
         if (serializer is not IBufferedMessageSerializer<TMessage> buffered)
-            return _core.AppendAsync(new MessagesToAppend(serializer.Serialize(message)), options);
+            return AppendAsync(serializer.Serialize(message), options);
         ArrayBufferWriter<byte> scratch = TakeScratch();
         try
         {
             buffered.Serialize(message, scratch);
-            return _core.AppendAsync(new MessagesToAppend(scratch.WrittenSpan), options);
+            return AppendAsync(scratch.WrittenSpan, options);
         }
         finally
         {
@@ -313,8 +364,15 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was
     /// written.</exception>
     /// <inheritdoc cref="ProduceAsync(ReadOnlyMemory{byte}, in ProduceOptions)" path="/exception"/>
-    public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<ReadOnlyMemory<byte>> messages, in ProduceOptions options) =>
-        messages.IsEmpty ? ValueTask.FromResult(Offset) : _core.AppendAsync(new MessagesToAppend(messages.Span), options);
+    [SkipLocalsInit]
+    public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<ReadOnlyMemory<byte>> messages, in ProduceOptions options)
+    {
+        if (messages.IsEmpty)
+            return ValueTask.FromResult(Offset);
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.AppendAsync(
+            new MessagesToAppend(messages.Span, _core.WriteBlock(options.Headers, scratch)), options);
+    }
 
     /// <inheritdoc cref="ProduceBatchAsync(ReadOnlyMemory{ReadOnlyMemory{byte}}, in ProduceOptions)"/>
     /// <param name="messages">The messages; an empty list appends nothing.</param>
@@ -380,8 +438,15 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         return ProducerCore.DeadlineOf(options);
     }
 
-    private MessageClaim OpenClaim(long length, CallDeadline deadline) =>
-        new(_core, (int)Math.Min(length, int.MaxValue), deadline);
+    private MessageClaim OpenClaim(long length, MessageHeaders? headers, CallDeadline deadline) =>
+        new(_core, (int)Math.Min(length, int.MaxValue), headers, deadline);
+
+    [SkipLocalsInit]
+    private ValueTask<long> AppendAsync(ReadOnlySpan<byte> message, in ProduceOptions options)
+    {
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.AppendAsync(new MessagesToAppend(message, _core.WriteBlock(options.Headers, scratch)), options);
+    }
 
     /// <summary>Copies a part; returns the room after it.</summary>
     private static Span<byte> Put(ReadOnlySpan<byte> part, Span<byte> left)
@@ -397,23 +462,13 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     {
         if (!left.IsEmpty)
             throw Changed();
-        int length = claim.Span.Length;
-        long offset = claim.PublishUnconfirmed(length);
-        _core.Confirm(offset + FrameHeader.FrameLength(length), 1, options.Durability, deadline);
+        long offset = claim.PublishUnconfirmed(claim.Span.Length, out long end);
+        _core.Confirm(end, 1, options.Durability, deadline);
         return offset;
     }
 
     private static InvalidOperationException Changed() =>
         new("Another thread changed the message during the append; nothing was appended.");
-
-    /// <summary>Returns a negative number when there is no room.</summary>
-    private long TryAppend(ReadOnlySpan<byte> buffer)
-    {
-        ref byte payload = ref MemoryMarshal.GetReference(buffer);
-        return _exclusive is not null
-            ? _exclusive.Append(ref payload, buffer.Length)
-            : _shared!.Append(ref payload, buffer.Length);
-    }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     private long ProduceAtOnce(ExclusiveAppender exclusive, ReadOnlySpan<byte> buffer) =>
@@ -422,27 +477,25 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
             : ProduceElsewhere(buffer);
 
     /// <summary>
-    /// Everything but a message that an Exclusive producer appends at once: a shared log, flushes, consumers too far behind.
+    /// Everything but a message that an Exclusive producer appends at once: a shared log, flushes, stamps, consumers too far
+    /// behind.
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private long ProduceElsewhere(ReadOnlySpan<byte> buffer)
     {
-        if (_hasFlushes)
+        if (!_isPlain)
             return ProduceAndConfirm(buffer);
         ref byte payload = ref MemoryMarshal.GetReference(buffer);
         long offset = _shared?.Append(ref payload, buffer.Length) ?? LogAppender.Full;
         return offset >= 0 ? offset : _core.AppendWhenCapacity(ref payload, buffer.Length);
     }
 
-    /// <summary>Keeps the extra work of Group and counted flushes out of the path of the other messages.</summary>
+    /// <summary>Keeps the extra work of Group, counted flushes and stamps out of the path of the other messages.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
+    [SkipLocalsInit]
     private long ProduceAndConfirm(ReadOnlySpan<byte> buffer)
     {
-        _core.ThrowIfOwnClaimIsOpen();
-        long offset = TryAppend(buffer);
-        if (offset < 0)
-            offset = _core.AppendWhenCapacity(ref MemoryMarshal.GetReference(buffer), buffer.Length);
-        _core.Confirm(offset + FrameHeader.FrameLength(buffer.Length), 1);
-        return offset;
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.Append(new MessagesToAppend(buffer, _core.WriteBlock(null, scratch)));
     }
 }

@@ -1,7 +1,7 @@
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Engine;
-using MappedFileQueues.Format;
+using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Log.Appending;
 
 namespace MappedFileQueues;
@@ -18,9 +18,9 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     private readonly ProducerCore _core;
     private readonly ExclusiveAppender? _exclusive;
     private readonly SharedAppender? _shared;
-    private readonly bool _hasFlushes;
+    private readonly bool _isPlain;
 
-    /// <summary>The appender of an Exclusive producer that has nothing to flush: the shortest way.</summary>
+    /// <summary>The appender of an Exclusive producer with nothing to flush and nothing to stamp: the shortest way.</summary>
     private readonly ExclusiveAppender? _exclusiveAtOnce;
 
     internal MappedFileProducer(StoreEngine queue)
@@ -28,8 +28,8 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         _core = new ProducerCore(queue);
         _exclusive = _core.Exclusive;
         _shared = _core.Shared;
-        _hasFlushes = _core.HasFlushes;
-        _exclusiveAtOnce = _hasFlushes ? null : _exclusive;
+        _isPlain = _core.IsPlain;
+        _exclusiveAtOnce = _isPlain ? _exclusive : null;
     }
 
     /// <summary>The offset at which the next message will be written, as far as is known now.</summary>
@@ -78,14 +78,12 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// appended.</exception>
     /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
     /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
+    [SkipLocalsInit]
     public long Produce(in T message, in ProduceOptions options)
     {
         _core.Check(options);
-        long offset = TryAppend(in message);
-        if (offset < 0)
-            return _core.AppendWhenCapacity(ref Unsafe.As<T, byte>(ref Unsafe.AsRef(in message)), sizeof(T), options);
-        _core.Confirm(offset + FrameLength, 1, options);
-        return offset;
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.Append(new MessagesToAppend(BytesOf(in message), _core.WriteBlock(options.Headers, scratch)), options);
     }
 
     /// <summary>
@@ -94,16 +92,13 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// </summary>
     /// <param name="message">The message.</param>
     /// <returns>Whether it was appended.</returns>
+    [SkipLocalsInit]
     public bool TryProduce(in T message)
     {
-        if (_hasFlushes)
-            _core.ThrowIfOwnClaimIsOpen();
-        long offset = TryAppend(in message);
-        if (offset < 0)
-            return false;
-        if (_hasFlushes)
-            _core.Confirm(offset + FrameLength, 1);
-        return true;
+        if (_isPlain)
+            return TryAppend(ref Unsafe.As<T, byte>(ref Unsafe.AsRef(in message))) >= 0;
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.TryAppend(new MessagesToAppend(BytesOf(in message), _core.WriteBlock(null, scratch)));
     }
 
     /// <summary>Appends messages that become readable all at once or not at all.</summary>
@@ -111,11 +106,40 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <returns>The first message's offset; the tail when there is none.</returns>
     /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was
     /// written.</exception>
+    [SkipLocalsInit]
     public long ProduceBatch(ReadOnlySpan<T> messages)
     {
-        return messages.IsEmpty
-            ? Offset
-            : _core.AppendBatch(new MessagesToAppend(MemoryMarshal.AsBytes(messages), sizeof(T)));
+        if (messages.IsEmpty)
+            return Offset;
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.Append(Batch(messages, _core.WriteBlock(null, scratch)));
+    }
+
+    /// <inheritdoc cref="ProduceBatch(ReadOnlySpan{T})"/>
+    /// <param name="messages">The messages; an empty span appends nothing.</param>
+    /// <param name="options">Options of this call alone. Each message gets its headers.</param>
+    /// <inheritdoc cref="Produce(in T, in ProduceOptions)" path="/exception"/>
+    [SkipLocalsInit]
+    public long ProduceBatch(ReadOnlySpan<T> messages, in ProduceOptions options)
+    {
+        _core.Check(options);
+        if (messages.IsEmpty)
+            return Offset;
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.Append(Batch(messages, _core.WriteBlock(options.Headers, scratch)), options);
+    }
+
+    /// <inheritdoc cref="ProduceBatch(ReadOnlySpan{T}, in ProduceOptions)"/>
+    /// <param name="messages">The messages; an empty span appends nothing.</param>
+    /// <param name="headers">The headers of each message, null for none; they take the place of those in the options.</param>
+    /// <param name="options">Options of this call alone.</param>
+    /// <exception cref="ArgumentException">There are more or fewer headers than messages.</exception>
+    public long ProduceBatch(
+        ReadOnlySpan<T> messages, ReadOnlySpan<MessageHeaders?> headers, in ProduceOptions options = default)
+    {
+        _core.Check(options);
+        MessagesToAppend batch = _core.WithHeaders(Batch(messages, block: default), headers);
+        return messages.IsEmpty ? Offset : _core.Append(batch, options);
     }
 
     /// <summary>
@@ -146,8 +170,13 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <exception cref="OperationCanceledException">As with the cancellation token of the other form.</exception>
     /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
     /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
-    public ValueTask<long> ProduceAsync(T message, in ProduceOptions options) =>
-        _core.AppendAsync(new MessagesToAppend(new ReadOnlySpan<byte>(&message, sizeof(T))), options);
+    [SkipLocalsInit]
+    public ValueTask<long> ProduceAsync(T message, in ProduceOptions options)
+    {
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.AppendAsync(
+            new MessagesToAppend(BytesOf(in message), _core.WriteBlock(options.Headers, scratch)), options);
+    }
 
     /// <summary>
     /// Appends messages that become readable all at once or not at all, as <see cref="ProduceAsync(T, in ProduceOptions)"/>
@@ -159,9 +188,14 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was
     /// written.</exception>
     /// <inheritdoc cref="ProduceAsync(T, in ProduceOptions)" path="/exception"/>
-    public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<T> messages, in ProduceOptions options) => messages.IsEmpty
-        ? ValueTask.FromResult(Offset)
-        : _core.AppendAsync(new MessagesToAppend(MemoryMarshal.AsBytes(messages.Span), sizeof(T)), options);
+    [SkipLocalsInit]
+    public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<T> messages, in ProduceOptions options)
+    {
+        if (messages.IsEmpty)
+            return ValueTask.FromResult(Offset);
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.AppendAsync(Batch(messages.Span, _core.WriteBlock(options.Headers, scratch)), options);
+    }
 
     /// <inheritdoc cref="ProduceBatchAsync(ReadOnlyMemory{T}, in ProduceOptions)"/>
     /// <param name="messages">The messages; an empty list appends nothing.</param>
@@ -211,39 +245,37 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <summary>Ends the producer after its running calls have ended. Abandons an open claim of this thread.</summary>
     public void Dispose() => _core.Dispose(this);
 
-    private static long FrameLength => FrameHeader.FrameLength(sizeof(T));
+    private static ReadOnlySpan<byte> BytesOf(ref readonly T message) =>
+        MemoryMarshal.AsBytes(MemoryMarshal.CreateReadOnlySpan(in message, 1));
+
+    private static MessagesToAppend Batch(ReadOnlySpan<T> messages, ReadOnlySpan<byte> block) =>
+        new(MemoryMarshal.AsBytes(messages), sizeof(T), block);
 
     /// <summary>Returns a negative number when there is no room.</summary>
-    private long TryAppend(ref readonly T message)
-    {
-        ref byte payload = ref Unsafe.As<T, byte>(ref Unsafe.AsRef(in message));
-        return _exclusive is not null
-            ? _exclusive.Append(ref payload, sizeof(T))
-            : _shared!.Append(ref payload, sizeof(T));
-    }
+    private long TryAppend(ref byte payload) => _exclusive is not null
+        ? _exclusive.Append(ref payload, sizeof(T))
+        : _shared!.Append(ref payload, sizeof(T));
 
     /// <summary>
-    /// Everything but a message that an Exclusive producer appends at once: a shared log, flushes, consumers too far behind. Not
-    /// inlined, so that <see cref="Produce(ref readonly T)"/> is.
+    /// Everything but a message that an Exclusive producer appends at once: a shared log, flushes, stamps, consumers too far
+    /// behind. Not inlined, so that <see cref="Produce(ref readonly T)"/> is.
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     private long ProduceElsewhere(ref byte payload)
     {
-        if (_hasFlushes)
+        if (!_isPlain)
             return ProduceAndConfirm(ref payload);
         long offset = _shared?.Append(ref payload, sizeof(T), isKnown: true) ?? LogAppender.Full;
         return offset >= 0 ? offset : _core.AppendWhenCapacity(ref payload, sizeof(T));
     }
 
-    /// <summary>Keeps the extra work of Group and counted flushes out of the path of the other messages.</summary>
+    /// <summary>Keeps the extra work of Group, counted flushes and stamps out of the path of the other messages.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
+    [SkipLocalsInit]
     private long ProduceAndConfirm(ref byte payload)
     {
-        _core.ThrowIfOwnClaimIsOpen();
-        long offset = TryAppend(ref Unsafe.As<byte, T>(ref payload));
-        if (offset < 0)
-            offset = _core.AppendWhenCapacity(ref payload, sizeof(T));
-        _core.Confirm(offset + FrameLength, 1);
-        return offset;
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        ReadOnlySpan<byte> block = _core.WriteBlock(null, scratch);
+        return _core.Append(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, sizeof(T)), block));
     }
 }

@@ -1,4 +1,6 @@
+using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
+using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Threads;
 
@@ -11,15 +13,21 @@ public unsafe ref struct MessageClaim
     private readonly int _number;
     private AppendLane? _lane;
 
-    internal MessageClaim(ProducerCore core, int lengthMax, CallDeadline deadline)
+    [SkipLocalsInit]
+    internal MessageClaim(ProducerCore core, int lengthMax, MessageHeaders? headers, CallDeadline deadline)
     {
         _core = core;
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        ReadOnlySpan<byte> block = core.WriteBlock(headers, scratch);
         // Publish will wait for the flush, and a thread that holds another claim must not do that.
         if (core.HasFlushes)
             core.ThrowIfOwnClaimIsOpen();
-        _lane = core.Claim(lengthMax, deadline);
+        _lane = core.Claim((int)Math.Min((long)block.Length + lengthMax, int.MaxValue), deadline);
         _number = _lane.ClaimNumber;
-        Span = new Span<byte>(_lane.Next + FrameHeader.Size, lengthMax);
+        _lane.BlockLength = block.Length;
+        byte* at = _lane.Next + FrameHeader.Size;
+        block.CopyTo(new Span<byte>(at, block.Length));
+        Span = new Span<byte>(at + block.Length, lengthMax);
     }
 
     /// <summary>The bytes of the message. Do not use the span after Publish or Dispose.</summary>
@@ -32,14 +40,14 @@ public unsafe ref struct MessageClaim
     /// <exception cref="ProducerFencedException">The claim was taken away; nothing was appended.</exception>
     public long Publish(int length)
     {
-        long offset = PublishUnconfirmed(length);
+        long offset = PublishUnconfirmed(length, out long end);
         if (_core.HasFlushes)
-            _core.Confirm(offset + FrameHeader.FrameLength(length), 1);
+            _core.Confirm(end, 1);
         return offset;
     }
 
-    /// <summary>As <see cref="Publish"/>, without the flush that may be due.</summary>
-    internal long PublishUnconfirmed(int length)
+    /// <summary>As <see cref="Publish"/>, without the flush that may be due; <paramref name="end"/> is the frame's.</summary>
+    internal long PublishUnconfirmed(int length, out long end)
     {
         AppendLane lane = _lane ?? throw Ended();
         ArgumentOutOfRangeException.ThrowIfNegative(length);
@@ -48,6 +56,7 @@ public unsafe ref struct MessageClaim
         Span = default;
         if (!lane.TryEndClaim(_number))
             throw lane.IsFenced ? Fenced() : Ended();
+        end = lane.Offset + FrameHeader.FrameLength(length) + lane.BlockLength;
         return _core.Appender.PublishClaim(lane, length);
     }
 

@@ -1,7 +1,7 @@
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Engine;
-using MappedFileQueues.Format;
+using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Threads;
 
@@ -15,6 +15,7 @@ internal sealed class ProducerCore
     private readonly StoreEngine _queue;
     private readonly DurabilityLevel _level;
     private readonly long _flushEvery;
+    private readonly HeaderStamps _stamps;
     private readonly Lock _disposing = new();
     private long _produced;
     private bool _disposed;
@@ -27,6 +28,7 @@ internal sealed class ProducerCore
         Shared = Appender as SharedAppender;
         _level = queue.Level;
         _flushEvery = queue.Store.Settings.FlushEveryCount;
+        _stamps = queue.Store.Settings.Stamps;
     }
 
     public LogAppender Appender { get; }
@@ -41,6 +43,9 @@ internal sealed class ProducerCore
     /// other messages pay nothing.
     /// </summary>
     public bool HasFlushes => _level == DurabilityLevel.Group || _flushEvery > 0;
+
+    /// <summary>Whether a message is appended as it is: no flush may follow, and it gets no stamps.</summary>
+    public bool IsPlain => !HasFlushes && !_stamps.StampsAny;
 
     /// <summary>Whether an asynchronous append may have to wait: for a flush, or for consumers.</summary>
     public bool MayPend => HasFlushes || _queue.IsLimited;
@@ -71,20 +76,17 @@ internal sealed class ProducerCore
 
     /// <summary>Appends a message that found no room; waits without end. Returns its offset.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
-    public long AppendWhenCapacity(ref byte payload, int length) =>
-        AppendWhenCapacity(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length)), CallDeadline.Endless);
+    public long AppendWhenCapacity(ref byte payload, int length) => AppendWhenCapacity(
+        new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length), default), CallDeadline.Endless);
 
-    /// <summary>The same, and waits for its flush, in the time that the options of the call give for both.</summary>
-    public long AppendWhenCapacity(ref byte payload, int length, in ProduceOptions options)
-    {
-        CallDeadline deadline = DeadlineOf(options);
-        long offset = AppendWhenCapacity(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length)), deadline);
-        Confirm(offset + FrameHeader.FrameLength(length), 1, options.Durability, deadline);
-        return offset;
-    }
+    /// <summary>Writes the header block of a message: what its caller gave, and the stamps. Empty when there is none.</summary>
+    /// <param name="headers">What the caller gave.</param>
+    /// <param name="scratch">Room for <see cref="HeaderBlock.LengthMax"/> bytes.</param>
+    public ReadOnlySpan<byte> WriteBlock(MessageHeaders? headers, Span<byte> scratch) =>
+        headers is null && !_stamps.StampsAny ? default : _stamps.FieldsOf(headers).Write(scratch);
 
-    /// <summary>Appends a batch, and waits for its flush where one is due; returns the first message's offset.</summary>
-    public long AppendBatch(in MessagesToAppend messages)
+    /// <summary>Appends messages, and waits for their flush where one is due; returns the first one's offset.</summary>
+    public long Append(in MessagesToAppend messages)
     {
         if (HasFlushes)
             ThrowIfOwnClaimIsOpen();
@@ -95,6 +97,37 @@ internal sealed class ProducerCore
             Confirm(offset + messages.FramesLength, messages.Count);
         return offset;
     }
+
+    /// <summary>The same in the time that the options of the call give; they were checked before.</summary>
+    public long Append(in MessagesToAppend messages, in ProduceOptions options)
+    {
+        CallDeadline deadline = DeadlineOf(options);
+        long offset = messages.AppendTo(Appender);
+        if (offset < 0)
+            offset = AppendWhenCapacity(messages, deadline);
+        Confirm(offset + messages.FramesLength, messages.Count, options.Durability, deadline);
+        return offset;
+    }
+
+    /// <summary>The same without a wait for consumers; false when they are too far behind.</summary>
+    public bool TryAppend(in MessagesToAppend messages)
+    {
+        if (HasFlushes)
+            ThrowIfOwnClaimIsOpen();
+        long offset = messages.AppendTo(Appender);
+        if (offset >= 0 && HasFlushes)
+            Confirm(offset + messages.FramesLength, messages.Count);
+        return offset >= 0;
+    }
+
+    /// <summary>A batch whose messages have headers of their own.</summary>
+    /// <exception cref="ArgumentException">There are more or fewer headers than messages.</exception>
+    public MessagesToAppend WithHeaders(in MessagesToAppend batch, ReadOnlySpan<MessageHeaders?> headers) =>
+        headers.Length == batch.Count
+            ? new MessagesToAppend(batch, headers, _stamps)
+            : throw new ArgumentException(
+                $"A batch needs headers, or null, for each message: messages={batch.Count}, headers={headers.Length}.",
+                nameof(headers));
 
     /// <summary>Appends messages that found no room; returns the first one's offset.</summary>
     private long AppendWhenCapacity(in MessagesToAppend messages, CallDeadline deadline)
@@ -110,6 +143,8 @@ internal sealed class ProducerCore
     }
 
     /// <summary>Opens a claim; waits for room as long as the deadline allows.</summary>
+    /// <param name="lengthMax">The length of the header block and the longest message.</param>
+    /// <param name="deadline">How long the call waits.</param>
     public AppendLane Claim(int lengthMax, CallDeadline deadline)
     {
         if (Appender.Claim(lengthMax) is { } opened)
@@ -154,13 +189,6 @@ internal sealed class ProducerCore
         if (IsFlushDue(_level, count))
             _queue.WaitForFlush(end, CallDeadline.Endless);
     }
-
-    /// <inheritdoc cref="Confirm(long, long)"/>
-    /// <param name="end">The offset after the last message.</param>
-    /// <param name="count">The number of messages.</param>
-    /// <param name="options">Checked before.</param>
-    public void Confirm(long end, long count, in ProduceOptions options) =>
-        Confirm(end, count, options.Durability, DeadlineOf(options));
 
     /// <inheritdoc cref="Confirm(long, long)"/>
     /// <param name="end">The offset after the last message.</param>

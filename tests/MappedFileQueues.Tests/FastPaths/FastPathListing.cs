@@ -80,8 +80,10 @@ internal sealed partial class FastPathListing
 
                 if (instruction.JumpsTo is { } label)
                 {
+                    // Two threads of the runtime may list at once: lines of one method then miss in the other.
                     int target = Array.FindIndex(blocks, block => block.Label == label);
-                    queue.Enqueue((target, steps, cost), cost.Instructions);
+                    if (target >= 0)
+                        queue.Enqueue((target, steps, cost), cost.Instructions);
                 }
 
                 if (instruction.Returns && steps == checksumSteps && cost.Locked == locked)

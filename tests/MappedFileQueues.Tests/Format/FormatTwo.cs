@@ -44,14 +44,14 @@ internal static class FormatTwo
         Assert.Equal(PageCrc(page[..4092]), BinaryPrimitives.ReadUInt32LittleEndian(page[4092..]));
         Assert.Equal(2u, BinaryPrimitives.ReadUInt32LittleEndian(page[8..]));
         ulong features = BinaryPrimitives.ReadUInt64LittleEndian(page[24..]);
-        Assert.InRange(features, 0ul, 1ul);
+        Assert.InRange(features, 0ul, 3ul);
         return new Meta(
             BinaryPrimitives.ReadInt32LittleEndian(page[12..]),
             BinaryPrimitives.ReadInt64LittleEndian(page[32..]),
             BinaryPrimitives.ReadInt32LittleEndian(page[40..]),
             BinaryPrimitives.ReadUInt64LittleEndian(page[48..]),
             page.Slice(56, 16).ToArray(),
-            page.Slice(features == 1 ? 80 : 56, 16).ToArray(),
+            page.Slice((features & 1) == 1 ? 80 : 56, 16).ToArray(),
             BinaryPrimitives.ReadInt64LittleEndian(page[72..]));
     }
 
@@ -68,7 +68,8 @@ internal static class FormatTwo
             int length = (int)(low & 0x0FFF_FFFF);
             int state = (int)(low >> 28) & 7;
             Assert.InRange(state, 1, 4);
-            Assert.Equal(0u, low >> 31);
+            bool isExtended = low >> 31 != 0;
+            Assert.True(!isExtended || state is 2 or 4);
             Assert.InRange(position + 8 + length, 8, segment.Length);
             byte[] payload = segment.AsSpan(position + 8, length).ToArray();
             uint expected = state switch
@@ -78,9 +79,52 @@ internal static class FormatTwo
                 _ => high,
             };
             Assert.Equal(expected, high);
-            yield return new Frame(start + position, state, high, payload);
+            int block = isExtended ? payload[0] * 8 : 0;
+            yield return new Frame(start + position, state, high, payload[block..]) { Block = ReadBlock(payload[..block]) };
             position += (8 + length + 7) / 8 * 8;
         }
+    }
+
+    /// <summary>Reads a header block.</summary>
+    public static Block? ReadBlock(ReadOnlySpan<byte> block)
+    {
+        if (block.IsEmpty)
+            return null;
+        Assert.Equal(block.Length, block[0] * 8);
+        Assert.Equal(0, block[1]);
+        int fields = BinaryPrimitives.ReadUInt16LittleEndian(block[2..]);
+        int keyLength = BinaryPrimitives.ReadUInt16LittleEndian(block[4..]);
+        int stateLength = BinaryPrimitives.ReadUInt16LittleEndian(block[6..]);
+        int at = 8;
+        long? time = null;
+        ulong? producer = null, sequence = null;
+        byte[] trace = [];
+        if ((fields & 1) != 0)
+        {
+            time = BinaryPrimitives.ReadInt64LittleEndian(block[at..]);
+            at += 8;
+        }
+
+        if ((fields & 6) != 0)
+        {
+            Assert.NotEqual(6, fields & 6);
+            producer = BinaryPrimitives.ReadUInt64LittleEndian(block[at..]);
+            sequence = BinaryPrimitives.ReadUInt64LittleEndian(block[(at + 8)..]);
+            at += 16;
+        }
+
+        if ((fields & 8) != 0)
+        {
+            trace = block.Slice(at, 25).ToArray();
+            Assert.Equal(new byte[7], block.Slice(at + 25, 7));
+            at += 32;
+        }
+
+        string state = System.Text.Encoding.ASCII.GetString(block.Slice(at, stateLength));
+        Assert.Equal(-1, block[(at + stateLength)..(at += (stateLength + 7) / 8 * 8)].IndexOfAnyExcept((byte)0));
+        byte[] key = block.Slice(at, keyLength).ToArray();
+        Assert.Equal(-1, block[(at + keyLength)..(at + ((keyLength + 7) / 8 * 8))].IndexOfAnyExcept((byte)0));
+        return new Block(time, producer, sequence, (fields & 4) != 0, trace, state, key);
     }
 
     /// <summary>The slot that counts.</summary>
@@ -134,7 +178,14 @@ internal static class FormatTwo
     public sealed record Meta(
         int Kind, long SegmentLength, int StructSize, ulong Fingerprint, byte[] StoreId, byte[] LogId, long Created);
 
-    public sealed record Frame(long Offset, int State, uint High, byte[] Payload);
+    public sealed record Frame(long Offset, int State, uint High, byte[] Payload)
+    {
+        /// <summary>What the header block says; null without one.</summary>
+        public Block? Block { get; init; }
+    }
+
+    public sealed record Block(
+        long? Time, ulong? ProducerId, ulong? Sequence, bool IsCarried, byte[] Trace, string TraceState, byte[] Key);
 
     public sealed record Checkpoint(long Offset, long Epoch, long Sequence, byte[] BootId);
 }

@@ -1,5 +1,6 @@
 using System.Buffers.Binary;
 using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Tests.Format;
 
@@ -27,8 +28,19 @@ public sealed class StoreMetaTests
         FormatTwo.Meta other = FormatTwo.ReadMeta(snapshot.ToBytes());
         Assert.Equal((snapshot.StoreId, snapshot.LogId), (new Guid(other.StoreId), new Guid(other.LogId)));
         // They know no bit, and refuse the store.
-        Assert.Equal(1, snapshot.ToBytes()[24]);
-        Assert.Equal(0, s_meta.ToBytes()[24]);
+        Assert.Equal(3, snapshot.ToBytes()[24]);
+        Assert.Equal(2, s_meta.ToBytes()[24]);
+    }
+
+    /// <summary>Stores of builds before the first release have no feature bit.</summary>
+    [Fact]
+    public void Parse_WithoutTheBitForHeaders_IsRead()
+    {
+        byte[] bytes = s_meta.ToBytes();
+        bytes[24] = 0;
+        Crc32C.Seal(bytes);
+
+        Assert.Equal(s_meta, StoreMeta.Parse(bytes, "queue.meta"));
     }
 
     [Fact]
@@ -60,7 +72,7 @@ public sealed class StoreMetaTests
     [Theory]
     [InlineData(8, 1L, "version=1")]
     [InlineData(12, 3L, "kind=3")]
-    [InlineData(24, 3L, "features=0x3")]
+    [InlineData(24, 4L, "features=0x4")]
     [InlineData(32, 0L, "segmentLength=0")]
     [InlineData(32, 4097L, "segmentLength=4097")]
     [InlineData(32, (1L << 40) + 4096, "segmentLength=")]

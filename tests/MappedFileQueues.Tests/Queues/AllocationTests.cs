@@ -150,7 +150,7 @@ public sealed class AllocationTests
         AssertNothing("force flush", () => queue.Flush());
     }
 
-    private static void AssertNothing(string path, Action round, int rounds = Messages)
+    internal static void AssertNothing(string path, Action round, int rounds = Messages)
     {
         for (int i = 0; i < 40; i++)
             round();

@@ -59,6 +59,9 @@ internal sealed unsafe class AppendLane(
     /// <summary>The length of the open claim's frame in bytes.</summary>
     public long ClaimLength;
 
+    /// <summary>The length of the header block that the open claim begins with.</summary>
+    public int BlockLength;
+
     /// <summary>Exclusive: the highest offset that may hold bytes that were never published.</summary>
     public long DirtyTo;
 

@@ -1,5 +1,6 @@
 using System.Diagnostics.CodeAnalysis;
 using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Store;
@@ -48,7 +49,8 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 
     public override long TailOffset => _lane.Offset;
 
-    public override long TryAppend(ref byte payload, int length) => Append(ref payload, length);
+    public override long TryAppend(ReadOnlySpan<byte> block, ReadOnlySpan<byte> message) =>
+        Append(ref MemoryMarshal.GetReference(message), message.Length, block: block);
 
     /// <inheritdoc/>
     /// <remarks>A caller that comes meanwhile waits for this append, which is no call of the user.</remarks>
@@ -88,21 +90,22 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     /// <param name="payload">The message.</param>
     /// <param name="length">Its length.</param>
     /// <param name="isKnown">The length is constant at the call site.</param>
+    /// <param name="block">The message's header block; nothing is left of it at a call site without one.</param>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     [SkipLocalsInit]
-    public long Append(ref byte payload, int length, bool isKnown = false)
+    public long Append(ref byte payload, int length, bool isKnown = false, ReadOnlySpan<byte> block = default)
     {
         AppendLane lane = _lane;
         byte here;
         if (!lane.TryBegin(&here, out CallMark mark))
-            return AppendInTurn(ref payload, length, &here);
+            return AppendInTurn(ref payload, length, block, &here);
         byte* at = lane.Next;
-        byte* end = at + FrameHeader.FrameLength(length);
-        if (end + FrameHeader.Size > lane.Bound || (uint)length > FrameHeader.PayloadLengthMax)
-            return AppendRarely(lane, ref payload, length);
+        byte* end = at + FrameHeader.FrameLength(length) + block.Length;
+        if (end + FrameHeader.Size > lane.Bound || (uint)(length + block.Length) > FrameHeader.PayloadLengthMax)
+            return AppendRarely(lane, ref payload, length, block);
 
         long offset = (long)at + lane.AddressToOffset;
-        ulong header = WritePayload(at, offset, ref payload, length, isKnown);
+        ulong header = WritePayload(at, offset, ref payload, length, block, isKnown);
         // A lane has a bound only where no publish must fence, and its bound leaves room for the next header.
         // With a length that is not known, too much has to be kept across the copy to keep the mark as well.
         return Publish(lane, isKnown ? mark : null, header, at, end, offset, hasNext: true, fences: false);
@@ -118,11 +121,11 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         return OpenClaim(_lane, frameLength);
     }
 
-    public override long PublishClaim(AppendLane lane, int payloadLength)
+    public override long PublishClaim(AppendLane lane, int messageLength)
     {
         long offset = lane.Offset;
-        long frameLength = FrameHeader.FrameLength(payloadLength);
-        ulong header = SealPayload(lane.Next, offset, payloadLength);
+        long frameLength = FrameHeader.FrameLength(messageLength) + lane.BlockLength;
+        ulong header = SealPayload(lane.Next, offset, lane.BlockLength, messageLength);
         Publish(lane, header, frameLength);
         return offset;
     }
@@ -208,10 +211,10 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
-    private long AppendInTurn(ref byte payload, int length, byte* stack)
+    private long AppendInTurn(ref byte payload, int length, ReadOnlySpan<byte> block, byte* stack)
     {
         TakeOver(_lane, stack);
-        return AppendRarely(_lane, ref payload, length);
+        return AppendRarely(_lane, ref payload, length, block);
     }
 
     private void ZeroDirtyBytes()

@@ -1,6 +1,7 @@
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
+using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Store;
@@ -58,15 +59,18 @@ internal abstract unsafe class LogAppender : IProducerLanes
     public abstract AppendLane? Claim(int payloadLength);
 
     /// <summary>
-    /// Publishes the first <paramref name="payloadLength"/> bytes of the open claim; returns the message's offset.
+    /// Publishes the open claim's header block and the first <paramref name="messageLength"/> bytes after it; returns the
+    /// message's offset.
     /// </summary>
-    public abstract long PublishClaim(AppendLane lane, int payloadLength);
+    public abstract long PublishClaim(AppendLane lane, int messageLength);
 
     /// <summary>Ends the open claim so that no reader sees any of it.</summary>
     public abstract void AbandonClaim(AppendLane lane);
 
     /// <summary>Appends one message; returns its offset, or <see cref="Full"/>.</summary>
-    public abstract long TryAppend(ref byte payload, int length);
+    /// <param name="block">Its header block; empty for none.</param>
+    /// <param name="message">The message.</param>
+    public abstract long TryAppend(ReadOnlySpan<byte> block, ReadOnlySpan<byte> message);
 
     /// <summary>
     /// Appends on a thread that is not the caller's, for a call that waits; the offset is that of the first message, or
@@ -88,12 +92,14 @@ internal abstract unsafe class LogAppender : IProducerLanes
     }
 
     /// <summary>
-    /// Appends messages of any lengths that become readable all at once; returns the first one's offset. It works under an open
-    /// claim, because a message's memory may be a user's own: if that code produces or disposes here, it must meet the claim.
+    /// Appends messages of any lengths, or with header blocks, that become readable all at once; returns the first one's offset.
+    /// It works under an open claim, because a message's memory may be a user's own: if that code produces or disposes here, it
+    /// must meet the claim.
     /// </summary>
-    public long AppendBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
+    /// <exception cref="InvalidOperationException">The messages were changed meanwhile and no longer fit the claim.</exception>
+    public long AppendBatch(in MessagesToAppend messages)
     {
-        long total = FrameHeader.BatchLength(messages);
+        long total = messages.FramesLength;
         ThrowIfTooLong(total - FrameHeader.Size);
         if (Claim((int)(total - FrameHeader.Size)) is not { } lane)
             return Full;
@@ -106,7 +112,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
         }
         catch
         {
-            // A user's own MemoryManager threw, or the list was changed: none of the batch becomes visible.
+            // A user's own MemoryManager threw, or the messages were changed: none of the batch becomes visible.
             if (lane.TryEndClaim(number))
                 AbandonBatch(lane);
             throw;
@@ -252,6 +258,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     protected static AppendLane OpenClaim(AppendLane lane, long frameLength)
     {
         lane.ClaimLength = frameLength;
+        lane.BlockLength = 0;
         lane.ClaimThread = Thread.CurrentThread;
         lane.BeginClaim();
         lane.Bound = null;
@@ -278,16 +285,16 @@ internal abstract unsafe class LogAppender : IProducerLanes
 
     /// <summary>Appends a message that the fast path has left, in its call.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
-    protected long AppendRarely(AppendLane lane, ref byte payload, int length)
+    protected long AppendRarely(AppendLane lane, ref byte payload, int length, ReadOnlySpan<byte> block)
     {
         if (!lane.HasOpenClaim)
             EndCall(lane);
-        ThrowIfTooLong(length);
-        long frameLength = FrameHeader.FrameLength(length);
+        ThrowIfTooLong((long)block.Length + length);
+        long frameLength = FrameHeader.FrameLength(length) + block.Length;
         if (!TryClaimFrames(lane, frameLength))
             return Full;
         long offset = lane.Offset;
-        Publish(lane, WritePayload(lane.Next, offset, ref payload, length), frameLength);
+        Publish(lane, WritePayload(lane.Next, offset, ref payload, length, block), frameLength);
         return offset;
     }
 
@@ -315,87 +322,97 @@ internal abstract unsafe class LogAppender : IProducerLanes
         return offset;
     }
 
-    /// <summary>Copies a payload after its header's place and returns the header that publishes it.</summary>
+    /// <summary>Copies a message after its header's place and returns the header that publishes it.</summary>
     /// <param name="at">The header's place.</param>
     /// <param name="offset">Its offset.</param>
-    /// <param name="payload">The payload.</param>
+    /// <param name="payload">The message.</param>
     /// <param name="length">Its length.</param>
+    /// <param name="block">Its header block; empty for none.</param>
     /// <param name="isKnown">The length is constant at the call site.</param>
+    /// <param name="state">Whether the batch continues with the next frame.</param>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    protected ulong WritePayload(byte* at, long offset, ref byte payload, int length, bool isKnown = false)
+    protected ulong WritePayload(
+        byte* at,
+        long offset,
+        ref byte payload,
+        int length,
+        ReadOnlySpan<byte> block = default,
+        bool isKnown = false,
+        FrameState state = FrameState.Published)
     {
         ref byte place = ref at[FrameHeader.Size];
-        uint low = FrameHeader.LowHalf(length, FrameState.Published);
+        uint low = FrameHeader.LowHalf(length + block.Length, state, block.Length);
         uint crc = Checksum.Begin(offset, low);
+        if (!block.IsEmpty)
+        {
+            crc = Crc32C.CopyAndAppend(crc, ref place, ref MemoryMarshal.GetReference(block), block.Length);
+            place = ref Unsafe.Add(ref place, block.Length);
+        }
+
         return FrameHeader.Make(low, isKnown
             ? Crc32C.CopyAndAppendKnown(crc, ref place, ref payload, length)
             : Crc32C.CopyAndAppend(crc, ref place, ref payload, length));
     }
 
-    /// <summary>As <see cref="WritePayload"/>, for a message of a batch.</summary>
-    [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    protected ulong WriteInBatch(byte* at, long offset, ref byte payload, int length, bool batchGoesOn)
-    {
-        if (!batchGoesOn)
-            return WritePayload(at, offset, ref payload, length);
-        uint low = FrameHeader.LowHalf(length, FrameState.PublishedInBatch);
-        uint crc = Checksum.Begin(offset, low);
-        return FrameHeader.Make(low, Crc32C.CopyAndAppend(crc, ref at[FrameHeader.Size], ref payload, length));
-    }
+    private static FrameState StateInBatch(bool batchGoesOn) =>
+        batchGoesOn ? FrameState.PublishedInBatch : FrameState.Published;
 
     /// <summary>Writes the frames of a batch, complete except for the first header, which publishes them all.</summary>
     /// <returns>The first header.</returns>
-    protected ulong WriteBatch(byte* first, long offset, ref byte messages, int messageLength, int count)
+    private ulong WriteBatch(byte* first, long offset, ref byte messages, int messageLength, int count)
     {
         long frameLength = FrameHeader.FrameLength(messageLength);
+        FrameState state = StateInBatch(count > 1);
         if (PlantedFaults.Has(PlantedFault.BatchHeadFirst))
-            *(ulong*)first = WriteInBatch(first, offset, ref messages, messageLength, batchGoesOn: count > 1);
+            *(ulong*)first = WritePayload(first, offset, ref messages, messageLength, state: state);
         for (int i = 1; i < count; i++)
         {
             byte* at = first + (i * frameLength);
             ref byte message = ref Unsafe.Add(ref messages, (nint)i * messageLength);
-            *(ulong*)at = WriteInBatch(at, offset + (i * frameLength), ref message, messageLength, batchGoesOn: i < count - 1);
+            *(ulong*)at = WritePayload(
+                at, offset + (i * frameLength), ref message, messageLength, state: StateInBatch(i < count - 1));
             ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
         }
 
-        return WriteInBatch(first, offset, ref messages, messageLength, batchGoesOn: count > 1);
+        return WritePayload(first, offset, ref messages, messageLength, state: state);
     }
 
-    /// <summary>As the other overload, for messages of any lengths.</summary>
-    /// <returns>The first header.</returns>
-    /// <exception cref="InvalidOperationException">The list was changed meanwhile and no longer fits the claim.</exception>
-    protected ulong WriteBatch(byte* first, long offset, ReadOnlySpan<ReadOnlyMemory<byte>> messages, long claimed)
+    /// <summary>The same for messages of any lengths.</summary>
+    [SkipLocalsInit]
+    private ulong WriteBatch(byte* first, long offset, in MessagesToAppend messages, long claimed)
     {
-        ReadOnlySpan<byte> head = messages[0].Span;
-        long position = FrameHeader.FrameLength(head.Length);
-        if (PlantedFaults.Has(PlantedFault.BatchHeadFirst))
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        ulong head = 0;
+        long position = 0;
+        int i = 0;
+        for (; i < messages.Count; i++)
         {
-            *(ulong*)first = WriteInBatch(
-                first, offset, ref MemoryMarshal.GetReference(head), head.Length, batchGoesOn: messages.Length > 1);
-        }
-        int i = 1;
-        for (; i < messages.Length; i++)
-        {
-            byte* at = first + position;
-            ReadOnlySpan<byte> message = messages[i].Span;
-            if (position + FrameHeader.FrameLength(message.Length) > claimed)
+            ReadOnlySpan<byte> message = messages[i];
+            ReadOnlySpan<byte> block = messages.WriteBlock(i, scratch);
+            long next = position + FrameHeader.FrameLength(message.Length) + block.Length;
+            if (next > claimed)
                 break;
-            *(ulong*)at = WriteInBatch(
-                at, offset + position, ref MemoryMarshal.GetReference(message), message.Length,
-                batchGoesOn: i < messages.Length - 1);
-            ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
-            position += FrameHeader.FrameLength(message.Length);
+            byte* at = first + position;
+            ulong header = WritePayload(at, offset + position, ref MemoryMarshal.GetReference(message), message.Length, block,
+                state: StateInBatch(i < messages.Count - 1));
+            if (i == 0)
+                head = header;
+            if (i > 0 || PlantedFaults.Has(PlantedFault.BatchHeadFirst))
+                *(ulong*)at = header;
+            if (i > 0)
+                ProtocolSteps.Reach(ProtocolStep.BatchInnerWritten);
+            position = next;
         }
 
-        if (position != claimed || i != messages.Length)
-            throw new InvalidOperationException("Another thread changed the batch during the append; nothing was appended.");
-        return WriteInBatch(first, offset, ref MemoryMarshal.GetReference(head), head.Length, batchGoesOn: messages.Length > 1);
+        return position == claimed && i == messages.Count ? head : throw new InvalidOperationException(
+            "Another thread changed the batch during the append; nothing was appended.");
     }
 
-    /// <summary>The header for a payload that is already in place.</summary>
-    protected ulong SealPayload(byte* at, long offset, int length)
+    /// <summary>The header for a header block and a message that are already in place.</summary>
+    protected ulong SealPayload(byte* at, long offset, int blockLength, int messageLength)
     {
-        uint low = FrameHeader.LowHalf(length, FrameState.Published);
+        int length = blockLength + messageLength;
+        uint low = FrameHeader.LowHalf(length, FrameState.Published, blockLength);
         return FrameHeader.Make(low, Crc32C.Append(Checksum.Begin(offset, low), ref at[FrameHeader.Size], length));
     }
 

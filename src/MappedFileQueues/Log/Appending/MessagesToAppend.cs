@@ -1,62 +1,107 @@
+using System.Diagnostics;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
-using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Format.Headers;
 
 namespace MappedFileQueues.Log.Appending;
 
-/// <summary>What a call appends: one message, a batch of messages of one size, or a batch of any lengths.</summary>
+/// <summary>
+/// What a call appends: one message, a batch of messages of one size, or a batch of any lengths; each with a header block or
+/// without.
+/// </summary>
 internal readonly ref struct MessagesToAppend
 {
     private readonly ReadOnlySpan<byte> _bytes;
     private readonly int _messageLength;
     private readonly ReadOnlySpan<ReadOnlyMemory<byte>> _list;
+    private readonly ReadOnlySpan<byte> _block;
+    private readonly ReadOnlySpan<MessageHeaders?> _headers;
+    private readonly HeaderStamps? _stamps;
 
     /// <summary>One message, which may be empty.</summary>
-    public MessagesToAppend(ReadOnlySpan<byte> message)
+    /// <param name="message">The message.</param>
+    /// <param name="block">Its header block; empty for none.</param>
+    public MessagesToAppend(ReadOnlySpan<byte> message, ReadOnlySpan<byte> block)
     {
         _bytes = message;
+        _block = block;
         Count = 1;
     }
 
     /// <summary>A batch of messages of one size; at least one.</summary>
-    public MessagesToAppend(ReadOnlySpan<byte> messages, int messageLength)
+    /// <param name="messages">The messages.</param>
+    /// <param name="messageLength">The length of each; more than 0.</param>
+    /// <param name="block">The header block of each.</param>
+    public MessagesToAppend(ReadOnlySpan<byte> messages, int messageLength, ReadOnlySpan<byte> block)
     {
         _bytes = messages;
         _messageLength = messageLength;
+        _block = block;
         Count = messages.Length / messageLength;
     }
 
     /// <summary>A batch of messages of any lengths; at least one.</summary>
-    public MessagesToAppend(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
+    public MessagesToAppend(ReadOnlySpan<ReadOnlyMemory<byte>> messages, ReadOnlySpan<byte> block)
     {
         _list = messages;
+        _block = block;
         Count = messages.Length;
+    }
+
+    /// <summary>The same batch with headers of its own for each message, instead of one block for all.</summary>
+    public MessagesToAppend(in MessagesToAppend batch, ReadOnlySpan<MessageHeaders?> headers, HeaderStamps stamps)
+    {
+        this = batch;
+        _block = default;
+        _headers = headers;
+        _stamps = stamps;
     }
 
     public int Count { get; }
 
     /// <summary>What they take in the log.</summary>
-    public long FramesLength => !_list.IsEmpty
-        ? FrameHeader.BatchLength(_list)
-        : FrameHeader.FrameLength(_messageLength == 0 ? _bytes.Length : _messageLength) * Count;
+    public long FramesLength
+    {
+        get
+        {
+            long total = (long)_block.Length * Count;
+            for (int i = 0; i < _headers.Length; i++)
+                total += _stamps!.FieldsOf(_headers[i]).BlockLength;
+            if (_list.IsEmpty)
+                return total + (FrameHeader.FrameLength(_messageLength == 0 ? _bytes.Length : _messageLength) * Count);
+            foreach (ReadOnlyMemory<byte> message in _list)
+                total += FrameHeader.FrameLength(message.Length);
+            return total;
+        }
+    }
+
+    /// <summary>One of the messages of a batch.</summary>
+    public ReadOnlySpan<byte> this[int index] =>
+        _list.IsEmpty ? _bytes.Slice(index * _messageLength, _messageLength) : _list[index].Span;
+
+    /// <summary>The header block of one of them; empty for none.</summary>
+    /// <param name="index">Which.</param>
+    /// <param name="scratch">Room for <see cref="HeaderBlock.LengthMax"/> bytes.</param>
+    public ReadOnlySpan<byte> WriteBlock(int index, Span<byte> scratch) =>
+        _headers.IsEmpty ? _block : _stamps!.FieldsOf(_headers[index]).Write(scratch);
 
     /// <summary>Appends them; returns the first one's offset, or <see cref="LogAppender.Full"/>.</summary>
     public long AppendTo(LogAppender appender)
     {
-        if (!_list.IsEmpty)
-            return appender.AppendBatch(_list);
-        ref byte first = ref MemoryMarshal.GetReference(_bytes);
-        return _messageLength == 0
-            ? appender.TryAppend(ref first, _bytes.Length)
-            : appender.AppendBatch(ref first, _messageLength, Count);
+        if (_messageLength == 0 && _list.IsEmpty)
+            return appender.TryAppend(_block, _bytes);
+        return _list.IsEmpty && _block.IsEmpty && _headers.IsEmpty
+            ? appender.AppendBatch(ref MemoryMarshal.GetReference(_bytes), _messageLength, Count)
+            : appender.AppendBatch(this);
     }
 
-    /// <summary>Copies them, to append them later.</summary>
+    /// <summary>Copies them, to append them later; a batch with one block at most.</summary>
     public WaitingMessages Copy()
     {
+        Debug.Assert(_headers.IsEmpty);
         var copies = new ReadOnlyMemory<byte>[_list.Length];
         for (int i = 0; i < copies.Length; i++)
             copies[i] = _list[i].ToArray();
-        return new WaitingMessages(_bytes.ToArray(), _messageLength, copies);
+        return new WaitingMessages(_bytes.ToArray(), _messageLength, copies, _block.ToArray());
     }
 }

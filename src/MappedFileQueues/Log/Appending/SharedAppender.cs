@@ -1,4 +1,5 @@
 using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Store;
@@ -69,7 +70,8 @@ internal sealed unsafe class SharedAppender : LogAppender
         }
     }
 
-    public override long TryAppend(ref byte payload, int length) => Append(ref payload, length);
+    public override long TryAppend(ReadOnlySpan<byte> block, ReadOnlySpan<byte> message) =>
+        Append(ref MemoryMarshal.GetReference(message), message.Length, block: block);
 
     /// <summary>The thread has a lane of its own.</summary>
     public override bool TryAppendForWaiting(WaitingMessages messages, out long offset)
@@ -82,9 +84,10 @@ internal sealed unsafe class SharedAppender : LogAppender
     /// <param name="payload">The message.</param>
     /// <param name="length">Its length.</param>
     /// <param name="isKnown">The length is constant at the call site.</param>
+    /// <param name="block">The message's header block; nothing is left of it at a call site without one.</param>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     [SkipLocalsInit]
-    public long Append(ref byte payload, int length, bool isKnown = false)
+    public long Append(ref byte payload, int length, bool isKnown = false, ReadOnlySpan<byte> block = default)
     {
         byte here;
         AppendLane? lane = _likely;
@@ -92,14 +95,14 @@ internal sealed unsafe class SharedAppender : LogAppender
             lane = LaneByThread(&here);
         lane.BeginAsOnlyThread();
         byte* at = lane.Next;
-        byte* end = at + FrameHeader.FrameLength(length);
-        ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length, FrameState.Claimed), _owner);
+        byte* end = at + FrameHeader.FrameLength(length) + block.Length;
+        ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length + block.Length, FrameState.Claimed), _owner);
         // P4 acquire: the load before the exchange avoids taking a line from a neighbour in vain; pairs with P3 full in Publish.
         // P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
-        if (end + FrameHeader.Size > lane.Bound || (uint)length > FrameHeader.PayloadLengthMax
+        if (end + FrameHeader.Size > lane.Bound || (uint)(length + block.Length) > FrameHeader.PayloadLengthMax
             || SharedWord.ReadAcquire((ulong*)at) != 0 || !SharedWord.CompareExchange((ulong*)at, 0, claim))
-            return AppendContended(lane, ref payload, length);
-        return WriteClaimed(lane, at, claim, ref payload, length, isKnown);
+            return AppendContended(lane, ref payload, length, block);
+        return WriteClaimed(lane, at, claim, ref payload, length, block, isKnown);
     }
 
     public override AppendLane? Claim(int payloadLength)
@@ -110,14 +113,14 @@ internal sealed unsafe class SharedAppender : LogAppender
         return TryClaimFrames(lane, frameLength) ? OpenClaim(lane, frameLength) : null;
     }
 
-    public override long PublishClaim(AppendLane lane, int payloadLength)
+    public override long PublishClaim(AppendLane lane, int messageLength)
     {
         long offset = lane.Offset;
-        long used = FrameHeader.FrameLength(payloadLength);
+        long used = FrameHeader.FrameLength(messageLength) + lane.BlockLength;
         // The rest of the claim becomes a padding frame of its own before the first header is published.
         if (used < lane.ClaimLength)
             *(ulong*)(lane.Next + used) = Checksum.PaddingHeader(offset + used, lane.ClaimLength - used);
-        ulong header = SealPayload(lane.Next, offset, payloadLength);
+        ulong header = SealPayload(lane.Next, offset, lane.BlockLength, messageLength);
         Publish(lane, header, lane.ClaimLength);
         return offset;
     }
@@ -163,14 +166,14 @@ internal sealed unsafe class SharedAppender : LogAppender
     /// of that (measured: 1.3 to 1.7 times the messages of both together).
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
-    private long AppendContended(AppendLane lane, ref byte payload, int length)
+    private long AppendContended(AppendLane lane, ref byte payload, int length, ReadOnlySpan<byte> block)
     {
         lane = TakeOwn(lane);
         byte* at = lane.Next;
-        long frameLength = FrameHeader.FrameLength(length);
-        ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length, FrameState.Claimed), _owner);
+        long frameLength = FrameHeader.FrameLength(length) + block.Length;
+        ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length + block.Length, FrameState.Claimed), _owner);
         bool hasGivenWay = false;
-        while ((uint)length <= FrameHeader.PayloadLengthMax && at + frameLength + FrameHeader.Size <= lane.Bound)
+        while ((uint)(length + block.Length) <= FrameHeader.PayloadLengthMax && at + frameLength + FrameHeader.Size <= lane.Bound)
         {
             // P4 acquire: free, or a frame whose length is known; pairs with P2 full in Append and P3 full in Publish.
             ulong header = SharedWord.ReadAcquire((ulong*)at);
@@ -181,7 +184,7 @@ internal sealed unsafe class SharedAppender : LogAppender
             if (header == 0 && (header = SharedWord.CompareExchangeValue((ulong*)at, 0, claim)) == 0)
             {
                 lane.Next = at;
-                return WriteClaimed(lane, at, claim, ref payload, length);
+                return WriteClaimed(lane, at, claim, ref payload, length, block);
             }
 
             if (!FrameHeader.IsPlausible(header, lane.Segment!.SegmentLength - (at - lane.Segment.Pointer)))
@@ -196,18 +199,18 @@ internal sealed unsafe class SharedAppender : LogAppender
         }
 
         lane.Next = at;
-        return AppendRarely(lane, ref payload, length);
+        return AppendRarely(lane, ref payload, length, block);
     }
 
     /// <summary>The steps after the claim: payload, publish, wake. The call is over afterwards.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     private long WriteClaimed(
-        AppendLane lane, byte* at, ulong claim, ref byte payload, int length, bool isKnown = false)
+        AppendLane lane, byte* at, ulong claim, ref byte payload, int length, ReadOnlySpan<byte> block, bool isKnown = false)
     {
         ProtocolSteps.Reach(ProtocolStep.Claimed);
         long offset = (long)at + lane.AddressToOffset;
-        ulong header = WritePayload(at, offset, ref payload, length, isKnown);
-        return Publish(lane, at, claim, header, FrameHeader.FrameLength(length));
+        ulong header = WritePayload(at, offset, ref payload, length, block, isKnown);
+        return Publish(lane, at, claim, header, FrameHeader.FrameLength(length) + block.Length);
     }
 
     /// <inheritdoc/>

@@ -267,6 +267,37 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         }
     }
 
+    /// <summary>The header block of the message in hand, in the mapping; empty when there is none.</summary>
+    public ReadOnlySpan<byte> GetHeaderBlock()
+    {
+        Reader.BeginLongCall();
+        try
+        {
+            ThrowIfBarred();
+            Reader.NoteSpan();
+            return Reader.HeaderBlockInHand;
+        }
+        finally
+        {
+            Reader.EndCallIfBegun();
+        }
+    }
+
+    /// <summary>A copy of the headers of the message in hand; null when there are none.</summary>
+    public MessageHeaders? CopyHeaders()
+    {
+        Reader.BeginLongCall();
+        try
+        {
+            ThrowIfBarred();
+            return Reader.CopyHeaders();
+        }
+        finally
+        {
+            Reader.EndCallIfBegun();
+        }
+    }
+
     /// <summary>Moves past the message in hand without committing.</summary>
     [SkipLocalsInit]
     public void Advance()
@@ -444,7 +475,8 @@ internal sealed unsafe partial class LogConsumer : IDisposable
         int count = 0;
         foreach (ref T message in destination)
         {
-            if (!Reader.TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>()))
+            ref byte place = ref Unsafe.As<T, byte>(ref message);
+            if (!Reader.TryCopyFixed(ref place, Unsafe.SizeOf<T>()) && !Reader.TryCopyExtended(ref place, Unsafe.SizeOf<T>()))
                 break;
             Reader.Advance();
             count++;

@@ -1,5 +1,6 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
+using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
@@ -219,6 +220,41 @@ internal sealed unsafe partial class LogReader(
     }
 
     /// <summary>
+    /// As <see cref="TryCopyInCall"/>, for a message with a header block. It is tried where that finds none, so that other
+    /// messages pay nothing.
+    /// </summary>
+    public bool TryCopyExtendedInCall<T>(out T message)
+        where T : unmanaged
+    {
+        Unsafe.SkipInit(out message);
+        byte here;
+        if (!TryBegin(&here, out CallMark mark))
+            return false;
+        bool found = TryCopyExtended(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>());
+        mark.End();
+        return found;
+    }
+
+    /// <summary>As <see cref="TryGetInCall"/>, for a message with a header block.</summary>
+    public bool TryGetExtendedInCall(out byte* payload, out int length)
+    {
+        payload = null;
+        length = 0;
+        byte here;
+        if (!TryBegin(&here, out CallMark mark))
+            return false;
+        if (!TryReadExtended(out payload, out length))
+        {
+            mark.End();
+            return false;
+        }
+
+        NoteSpan();
+        EndCall();
+        return true;
+    }
+
+    /// <summary>
     /// Makes the stack known from where the fast path is called. The slow path, which continues, lies deeper: from there, the
     /// part of the stack that is known would end below the fast path, and each further call would be a slow one.
     /// </summary>
@@ -295,6 +331,61 @@ internal sealed unsafe partial class LogReader(
         return true;
     }
 
+    /// <summary>As <see cref="TryCopyFixed"/>, for a message with a header block.</summary>
+    public bool TryCopyExtended(ref byte destination, int length)
+    {
+        if (!TryReadExtended(out byte* payload, out int found) || found != length)
+            return false;
+        Unsafe.CopyBlockUnaligned(ref destination, ref *payload, (uint)length);
+        return true;
+    }
+
+    /// <summary>As <see cref="TryReadInPlace"/>, for a message with a header block.</summary>
+    private bool TryReadExtended(out byte* payload, out int length)
+    {
+        byte* at = _next;
+        payload = at + FrameHeader.Size;
+        length = 0;
+        if (payload > _bound)
+            return false;
+        // P1 acquire: the payload is whole; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
+        ulong header = SharedWord.ReadAcquire((ulong*)at);
+        int whole = FrameHeader.Length(header);
+        long frameLength = FrameHeader.FrameLength(whole);
+        if (!FrameHeader.IsExtended(header) || !FrameHeader.IsMessage(FrameHeader.State(header)) || at + frameLength > _bound
+            || (_verifies && !Verify(at, header, whole))
+            || !HeaderBlock.TryGetLength(ref *payload, whole, out int block)
+            || (_fixedLength >= 0 && whole - block != _fixedLength))
+            return false;
+        payload += block;
+        length = whole - block;
+        _inHand = frameLength;
+        return true;
+    }
+
+    /// <summary>The header block of the message in hand; empty when it has none. In a call.</summary>
+    public ReadOnlySpan<byte> HeaderBlockInHand
+    {
+        get
+        {
+            // A plain load: the message was read before.
+            if (_inHand == 0 || !FrameHeader.IsExtended(*(ulong*)_next))
+                return default;
+            byte* block = _next + FrameHeader.Size;
+            // The frame in hand was read: the block is within it, whatever its header says now.
+            return HeaderBlock.TryGetLength(ref *block, (int)(_inHand - FrameHeader.Size), out int length)
+                ? new ReadOnlySpan<byte>(block, length)
+                : default;
+        }
+    }
+
+    /// <summary>A copy of the headers of the message in hand; null when there are none. In a call.</summary>
+    public MessageHeaders? CopyHeaders()
+    {
+        var view = new MessageHeadersView(HeaderBlockInHand);
+        return view.IsEmpty ? null : view.ToHeaders();
+    }
+
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     private bool Verify(byte* at, ulong header, int length)
     {
@@ -350,9 +441,18 @@ internal sealed unsafe partial class LogReader(
                 continue;
             }
 
-            log.ThrowIfWrongLength(length, Offset);
-            _inHand = FrameHeader.FrameLength(length);
+            long frameLength = FrameHeader.FrameLength(length);
             payload = _next + FrameHeader.Size;
+            if (FrameHeader.IsExtended(header))
+            {
+                if (!HeaderBlock.TryGetLength(ref *payload, length, out int block))
+                    throw log.Corrupt(Offset, header, room);
+                payload += block;
+                length -= block;
+            }
+
+            log.ThrowIfWrongLength(length, Offset);
+            _inHand = frameLength;
             return ReadStatus.Message;
         }
     }

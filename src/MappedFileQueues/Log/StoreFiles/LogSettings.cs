@@ -1,3 +1,4 @@
+using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.StoreFiles;
@@ -37,6 +38,9 @@ internal sealed record LogSettings
 
     public required TimeProvider TimeProvider { get; init; }
 
+    /// <summary>What the messages of this queue's producers are stamped with.</summary>
+    public required HeaderStamps Stamps { get; init; }
+
     /// <summary>The long waits of this queue for locks, from its opening on.</summary>
     public LockWaits LockWaits { get; } = new();
 
@@ -64,6 +68,7 @@ internal sealed record LogSettings
             LockTimeout = OrForEver(options.LockTimeout),
             UnixCreateMode = options.UnixCreateMode,
             TimeProvider = options.TimeProvider,
+            Stamps = new HeaderStamps(options.StampTime, options.StampTraceContext, options.TimeProvider),
             StoreId = options.StoreId,
         };
     }

@@ -20,4 +20,9 @@ public readonly struct ProduceOptions
     /// exception's message says which of the two happened.
     /// </summary>
     public CancellationToken CancellationToken { get; init; }
+
+    /// <summary>
+    /// What the message carries beside its bytes; null, the default, for nothing. In a batch each message gets it.
+    /// </summary>
+    public MessageHeaders? Headers { get; init; }
 }
