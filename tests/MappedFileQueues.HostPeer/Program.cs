@@ -3,10 +3,14 @@ using MappedFileQueues.Hosting;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Hosting;
 using Microsoft.Extensions.Logging;
+using OpenTelemetry;
+using OpenTelemetry.Exporter;
+using OpenTelemetry.Trace;
 
 // HostPeer STORE MODE: an application that consumes the queue of longs in STORE. Its handler writes `begin N` for each message,
 // waits for a line on standard input when MODE is "step", and writes `end N`. It fails, and stops the application, when MODE is
-// "fail". It writes `stopping` when its end has begun. The test stops it, or kills it.
+// "fail". It writes `stopping` when its end has begun. The test stops it, or kills it. A third argument is the address of a
+// collector that gets its traces.
 HostApplicationBuilder builder = Host.CreateApplicationBuilder();
 builder.Logging.ClearProviders();
 builder.Services.AddSingleton(new PeerMode(Steps: args[1] == "step", Fails: args[1] == "fail"));
@@ -14,6 +18,9 @@ builder.Services
     .AddMappedFileQueue<long>("orders", options => options.StorePath = args[0])
     .AddMappedFileConsumer<long, PeerHandler>(
         "orders", options => (options.OnFailure, options.AttemptsMax) = (HandlerFailureAction.StopApplication, 1));
+using TracerProvider? traces = args.Length < 3 ? null : Sdk.CreateTracerProviderBuilder().AddSource("MappedFileQueues")
+    .AddOtlpExporter(exporter => (exporter.Endpoint, exporter.Protocol) = (new Uri(args[2]), OtlpExportProtocol.HttpProtobuf))
+    .Build();
 IHost host = builder.Build();
 host.Services.GetRequiredService<IHostApplicationLifetime>().ApplicationStopping.Register(() => Console.WriteLine("stopping"));
 host.Run();

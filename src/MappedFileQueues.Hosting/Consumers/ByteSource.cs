@@ -1,3 +1,5 @@
+using System.Diagnostics;
+
 namespace MappedFileQueues.Hosting.Consumers;
 
 /// <summary>
@@ -19,6 +21,8 @@ internal sealed class ByteSource(MappedFileConsumer consumer) : MessageSource<Re
 
     public override long CommittedOffset => consumer.CommittedOffset;
 
+    public override MessageHeaders? Headers => consumer.Headers;
+
     public override ValueTask<bool> WaitAsync(CancellationToken cancellationToken) =>
         consumer.WaitToConsumeAsync(cancellationToken);
 
@@ -32,7 +36,10 @@ internal sealed class ByteSource(MappedFileConsumer consumer) : MessageSource<Re
     }
 
     public override int ReadBatch(
-        int countMax, CancellationToken cancellationToken, out ReadOnlyMemory<ReadOnlyMemory<byte>> messages)
+        int countMax,
+        CancellationToken cancellationToken,
+        out ReadOnlyMemory<ReadOnlyMemory<byte>> messages,
+        List<ActivityLink>? links)
     {
         if (_messages.Length < countMax)
             (_messages, _ends) = (new ReadOnlyMemory<byte>[countMax], new int[countMax]);
@@ -41,6 +48,7 @@ internal sealed class ByteSource(MappedFileConsumer consumer) : MessageSource<Re
         while (count < countMax && length < BatchBytes && consumer.TryConsume(out ReadOnlySpan<byte> bytes))
         {
             _ends[count++] = length = Append(bytes, length);
+            AddLink(links, links is null ? default : consumer.HeadersInPlace);
             consumer.Advance();
         }
 

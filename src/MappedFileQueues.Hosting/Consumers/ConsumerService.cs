@@ -44,6 +44,7 @@ internal sealed class ConsumerService<T> : BackgroundService
     private long? _committed;
     private Type? _toldTrouble;
     private int _lettersInRow;
+    private Func<MessageHeaders?>? _readHeaders;
     private Type? _toldStack;
     private long _toldStackAt;
 
@@ -187,6 +188,7 @@ internal sealed class ConsumerService<T> : BackgroundService
         if (_committed is null)
             Logger.ConsumerStarted(_queue.Name, State.Name, State.HandlerName, source.CommittedOffset);
         _committed = source.CommittedOffset;
+        _readHeaders = () => source.Headers;
         _context.Open(_queue.LastInfo.Epoch);
         // After a hold-up a first success shows that it is over.
         if (State.Condition.Error is null)
@@ -279,7 +281,8 @@ internal sealed class ConsumerService<T> : BackgroundService
     private async ValueTask HandleAsync(
         MessageSource<T> source, T message, int refusalsMax, CancellationToken stoppingToken)
     {
-        _context.MoveTo(source.Offset, source.NextOffset);
+        _context.MoveTo(source.Offset, source.NextOffset, _readHeaders);
+        _context.Links = null;
         if (await TryHandleAsync(message, default, isBatch: false, refusalsMax, stoppingToken).ConfigureAwait(false) is { } error)
             await GiveUpAsync(source, error, _context.Attempt, stoppingToken).ConfigureAwait(false);
         else
@@ -295,9 +298,11 @@ internal sealed class ConsumerService<T> : BackgroundService
             long offset = source.Offset;
             int count;
             ReadOnlyMemory<T> messages;
+            List<ActivityLink>? links;
             try
             {
-                count = source.ReadBatch(_options.BatchLengthMax, stoppingToken, out messages);
+                links = QueueMeter.Activities.HasListeners() ? [] : null;
+                count = source.ReadBatch(_options.BatchLengthMax, stoppingToken, out messages, links);
             }
             catch (UnreadableMessageException error)
             {
@@ -305,7 +310,8 @@ internal sealed class ConsumerService<T> : BackgroundService
                 continue;
             }
 
-            _context.MoveTo(offset, source.Offset);
+            _context.MoveTo(offset, source.Offset, readHeaders: null);
+            _context.Links = links;
             if (await TryHandleAsync(default!, messages, isBatch: true, _options.AttemptsMax, stoppingToken)
                 .ConfigureAwait(false) is null)
             {
@@ -501,6 +507,7 @@ internal sealed class ConsumerService<T> : BackgroundService
         long offset = source.Offset;
         // Now: the pauses may outlast the store's retention.
         byte[] message = source.CopyBytes();
+        MessageHeaders? headers = source.Headers;
         DateTimeOffset time = Clock.GetUtcNow();
         (string errorType, string errorText) = DeadLetter.Describe(error);
         for (int attempt = 1; ; attempt++)
@@ -522,7 +529,7 @@ internal sealed class ConsumerService<T> : BackgroundService
                     MessageLength = message.Length,
                     Message = message,
                 };
-                _deadLetters.Append(letter, info.SegmentSize);
+                _deadLetters.Append(letter, info.SegmentSize, headers);
                 return;
             }
             catch (Exception failure) when (failure is not ObjectDisposedException)

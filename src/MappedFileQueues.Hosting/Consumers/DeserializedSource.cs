@@ -1,3 +1,5 @@
+using System.Diagnostics;
+
 namespace MappedFileQueues.Hosting.Consumers;
 
 /// <summary>What a deserializer makes of the messages of a queue of messages.</summary>
@@ -11,6 +13,8 @@ internal sealed class DeserializedSource<T>(MappedFileConsumer consumer, IMessag
 
     public override long CommittedOffset => consumer.CommittedOffset;
 
+    public override MessageHeaders? Headers => consumer.Headers;
+
     public override ValueTask<bool> WaitAsync(CancellationToken cancellationToken) =>
         consumer.WaitToConsumeAsync(cancellationToken);
 
@@ -21,7 +25,11 @@ internal sealed class DeserializedSource<T>(MappedFileConsumer consumer, IMessag
         return found;
     }
 
-    public override int ReadBatch(int countMax, CancellationToken cancellationToken, out ReadOnlyMemory<T> messages)
+    public override int ReadBatch(
+        int countMax,
+        CancellationToken cancellationToken,
+        out ReadOnlyMemory<T> messages,
+        List<ActivityLink>? links)
     {
         if (_batch.Length < countMax)
             _batch = new T[countMax];
@@ -38,6 +46,7 @@ internal sealed class DeserializedSource<T>(MappedFileConsumer consumer, IMessag
                 break;
             }
 
+            AddLink(links, links is null ? default : consumer.HeadersInPlace);
             count++;
             consumer.Advance();
         }

@@ -1,3 +1,5 @@
+using System.Diagnostics;
+
 namespace MappedFileQueues.Hosting;
 
 /// <summary>Handles the messages of a queue one by one, in the order of the log.</summary>
@@ -43,6 +45,8 @@ public sealed class ConsumeContext
     private long _offset;
     private long _nextOffset;
     private int _attempt = 1;
+    private MessageHeaders? _headers;
+    private Func<MessageHeaders?>? _readHeaders;
 
     /// <summary>The queue's name in the application.</summary>
     public string QueueName { get; init; } = "";
@@ -67,9 +71,24 @@ public sealed class ConsumeContext
     /// </summary>
     public int Attempt { get => _attempt; init => _attempt = value; }
 
+    /// <summary>
+    /// The headers of the message, copied when they are first asked for; null when it has none, and for a batch.
+    /// </summary>
+    public MessageHeaders? Headers { get => _headers ??= _readHeaders?.Invoke(); init => _headers = value; }
+
+    /// <summary>The traces of a batch's messages; null when nobody listens.</summary>
+    internal List<ActivityLink>? Links { get; set; }
+
     internal void Open(long epoch) => _epoch = epoch;
 
-    internal void MoveTo(long offset, long nextOffset) => (_offset, _nextOffset) = (offset, nextOffset);
+    /// <param name="offset">That of the message or the batch.</param>
+    /// <param name="nextOffset">The one after it.</param>
+    /// <param name="readHeaders">Reads the headers of the message in hand; null for a batch.</param>
+    internal void MoveTo(long offset, long nextOffset, Func<MessageHeaders?>? readHeaders)
+    {
+        (_offset, _nextOffset) = (offset, nextOffset);
+        (_headers, _readHeaders) = (null, readHeaders);
+    }
 
     internal void Try(int attempt) => _attempt = attempt;
 }

@@ -1,3 +1,5 @@
+using System.Diagnostics;
+
 namespace MappedFileQueues.Hosting.Consumers;
 
 /// <summary>
@@ -7,6 +9,9 @@ namespace MappedFileQueues.Hosting.Consumers;
 /// <typeparam name="T">What the handler gets.</typeparam>
 internal abstract class MessageSource<T> : IDisposable
 {
+    /// <summary>What OpenTelemetry keeps of an activity's links by default.</summary>
+    private const int LinksMax = 128;
+
     /// <summary>Waits until <see cref="TryRead"/> would find a message, or something to throw.</summary>
     public abstract ValueTask<bool> WaitAsync(CancellationToken cancellationToken);
 
@@ -17,7 +22,12 @@ internal abstract class MessageSource<T> : IDisposable
     /// <param name="countMax">The most messages.</param>
     /// <param name="cancellationToken">Ends a wait for the first one.</param>
     /// <param name="messages">The messages, valid until the next call.</param>
-    public abstract int ReadBatch(int countMax, CancellationToken cancellationToken, out ReadOnlyMemory<T> messages);
+    /// <param name="links">Takes the traces of the messages, up to <see cref="LinksMax"/>; null when nobody listens.</param>
+    public abstract int ReadBatch(
+        int countMax, CancellationToken cancellationToken, out ReadOnlyMemory<T> messages, List<ActivityLink>? links);
+
+    /// <summary>A copy of the headers of the message in hand; null when it has none.</summary>
+    public abstract MessageHeaders? Headers { get; }
 
     /// <summary>The bytes of the message in hand, or of the next one.</summary>
     public abstract byte[] CopyBytes();
@@ -40,6 +50,12 @@ internal abstract class MessageSource<T> : IDisposable
     public abstract void Rewind();
 
     public abstract void Dispose();
+
+    protected static void AddLink(List<ActivityLink>? links, MessageHeadersView headers)
+    {
+        if (links is { Count: < LinksMax } && headers.TryGetTraceContext(out ActivityContext trace))
+            links.Add(new ActivityLink(trace));
+    }
 }
 
 /// <summary>The message could not be made of its bytes: no further attempt can change that.</summary>

@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Runtime.InteropServices;
 
 namespace MappedFileQueues.Hosting.Consumers;
@@ -14,16 +15,32 @@ internal sealed class StructSource<T>(MappedFileConsumer<T> consumer) : MessageS
 
     public override long CommittedOffset => consumer.CommittedOffset;
 
+    public override MessageHeaders? Headers => consumer.Headers;
+
     public override ValueTask<bool> WaitAsync(CancellationToken cancellationToken) =>
         consumer.WaitToConsumeAsync(cancellationToken);
 
     public override bool TryRead(out T message) => consumer.TryConsume(out message);
 
-    public override int ReadBatch(int countMax, CancellationToken cancellationToken, out ReadOnlyMemory<T> messages)
+    public override int ReadBatch(
+        int countMax,
+        CancellationToken cancellationToken,
+        out ReadOnlyMemory<T> messages,
+        List<ActivityLink>? links)
     {
         if (_batch.Length < countMax)
             _batch = new T[countMax];
-        int count = consumer.ConsumeBatch(_batch.AsSpan(0, countMax), cancellationToken);
+        int count = 0;
+        if (links is null)
+            count = consumer.ConsumeBatch(_batch.AsSpan(0, countMax), cancellationToken);
+        // A batch has no headers.
+        while (links is not null && count < countMax && consumer.TryConsume(out _batch[count]))
+        {
+            AddLink(links, consumer.HeadersInPlace);
+            count++;
+            consumer.Advance();
+        }
+
         messages = _batch.AsMemory(0, count);
         return count;
     }

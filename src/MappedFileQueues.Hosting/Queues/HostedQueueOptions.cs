@@ -23,6 +23,12 @@ public sealed class HostedQueueOptions : MappedFileQueueOptions
     public TimeSpan WatchInterval { get; set; } = TimeSpan.FromSeconds(5);
 
     /// <summary>
+    /// Whether traces go with the messages; default true. Each message that is produced gets the trace of the current activity,
+    /// as <see cref="MappedFileQueueOptions.StampTraceContext"/> says; without an activity it gets none.
+    /// </summary>
+    public bool PropagateTraces { get; set; } = true;
+
+    /// <summary>
     /// Whether this process reports the metrics of the store, which are the same from every process; default true. Set it to
     /// false in all processes but one to have them once.
     /// </summary>

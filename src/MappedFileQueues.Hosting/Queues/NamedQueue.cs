@@ -18,6 +18,7 @@ internal sealed class NamedQueue
     {
         Name = name;
         Options = options;
+        options.StampTraceContext |= options.PropagateTraces;
         Logger = new QuietLogger(logger);
         Watch = new StoreWatch(this);
     }

@@ -33,20 +33,23 @@ internal sealed class ConsumerMeter
     public bool TimesCommits => _operation.Enabled;
 
     /// <summary>
-    /// An activity for a call of the handler; null when nobody listens. The first attempt of a message begins a trace, whatever
-    /// the thread was about, and the further ones have no parent either in the same trace: they are siblings.
+    /// An activity for a call of the handler; null when nobody listens. It continues the trace in the message's headers. Without
+    /// one, the first attempt begins a trace, whatever the thread was about, and the further ones have no parent either in the
+    /// same trace: they are siblings. A batch has links to the traces of its messages.
     /// </summary>
     public Activity? StartActivity(ConsumeContext context)
     {
         if (!QueueMeter.Activities.HasListeners())
             return null;
         Activity.Current = null;
+        if (context.Attempt == 1)
+            _trace = context.Headers?.TraceContext ?? default;
         Activity? activity = QueueMeter.Activities.StartActivity(
-            $"process {_queue}", ActivityKind.Consumer, context.Attempt == 1 ? default : _trace);
+            $"process {_queue}", ActivityKind.Consumer, _trace, links: context.Links);
         if (activity is null)
             return null;
         // A sampler decides at the first attempt, and its decision goes with the trace.
-        if (context.Attempt == 1)
+        if (_trace == default)
             _trace = new ActivityContext(activity.TraceId, default, activity.ActivityTraceFlags);
         foreach ((string key, object? value) in _processTags)
             activity.SetTag(key, value);

@@ -37,10 +37,16 @@ internal static class EnvelopeLayout
     public const int RecordHeaderLength = 8;
     public const int PlaceUnit = 8;
 
-    /// <summary>In a record's length: its bytes begin with headers, the first four of which are their length.</summary>
+    /// <summary>
+    /// In a record's length: its bytes begin with headers. The first four of them are their length, these included; then comes
+    /// the header block of the store's format.
+    /// </summary>
     public const uint HasHeaders = 1u << 31;
 
     public const byte DurableFlag = 1;
+
+    /// <summary>What the headers of a record take, with their length; 0 for none.</summary>
+    public static int HeadersLength(int blockLength) => blockLength == 0 ? 0 : sizeof(uint) + blockLength;
 
     public static ReadOnlySpan<byte> Magic => "MFQE"u8;
 

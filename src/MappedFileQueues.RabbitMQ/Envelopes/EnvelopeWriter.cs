@@ -1,5 +1,6 @@
 using System.Buffers.Binary;
 using System.Diagnostics;
+using MappedFileQueues.Format.Headers;
 
 namespace MappedFileQueues.RabbitMQ.Envelopes;
 
@@ -23,11 +24,15 @@ internal sealed class EnvelopeWriter(Guid storeId, Guid session, int lengthGoal,
     }
 
     /// <summary>Adds a record; false if it belongs into an envelope of its own, or into the next one.</summary>
-    public bool TryAdd(long offset, ReadOnlySpan<byte> payload)
+    /// <param name="offset">Its offset.</param>
+    /// <param name="payload">The message.</param>
+    /// <param name="block">Its header block; empty for none.</param>
+    public bool TryAdd(long offset, ReadOnlySpan<byte> payload, ReadOnlySpan<byte> block = default)
     {
         Debug.Assert(offset >= _from && (offset - _from) % EnvelopeLayout.PlaceUnit == 0, "Frames are aligned and in order.");
         long place = (offset - _from) / EnvelopeLayout.PlaceUnit;
-        long length = (long)_length + EnvelopeLayout.RecordHeaderLength + payload.Length;
+        int size = payload.Length + EnvelopeLayout.HeadersLength(block.Length);
+        long length = (long)_length + EnvelopeLayout.RecordHeaderLength + size;
         // One record always fits, however long it is; only a gap of 32 GiB before it needs an empty envelope first.
         if (place > uint.MaxValue || (Count > 0 && length > EnvelopeLayout.HeaderLength + lengthGoal))
             return false;
@@ -35,8 +40,18 @@ internal sealed class EnvelopeWriter(Guid storeId, Guid session, int lengthGoal,
             Array.Resize(ref _buffer, checked((int)length));
         Span<byte> record = _buffer.AsSpan(_length);
         BinaryPrimitives.WriteUInt32LittleEndian(record, (uint)place);
-        BinaryPrimitives.WriteInt32LittleEndian(record[4..], payload.Length);
-        payload.CopyTo(record[EnvelopeLayout.RecordHeaderLength..]);
+        BinaryPrimitives.WriteUInt32LittleEndian(
+            record[4..], (uint)size | (block.IsEmpty ? 0 : EnvelopeLayout.HasHeaders));
+        record = record[EnvelopeLayout.RecordHeaderLength..];
+        if (!block.IsEmpty)
+        {
+            BinaryPrimitives.WriteInt32LittleEndian(record, EnvelopeLayout.HeadersLength(block.Length));
+            block.CopyTo(record[sizeof(int)..]);
+            HeaderBlock.MarkCarried(record[sizeof(int)..]);
+            record = record[EnvelopeLayout.HeadersLength(block.Length)..];
+        }
+
+        payload.CopyTo(record);
         _length = (int)length;
         Count++;
         return true;

@@ -1,4 +1,6 @@
 using System.Diagnostics;
+using System.Runtime.InteropServices;
+using MappedFileQueues.Format.Headers;
 using MappedFileQueues.RabbitMQ.Connections;
 using MappedFileQueues.RabbitMQ.Diagnostics;
 
@@ -36,6 +38,7 @@ internal sealed class TargetStore : IDisposable
     private readonly long _batchLengthMax;
     private readonly Dictionary<Guid, SourcePlace> _sources = [];
     private readonly List<ReadOnlyMemory<byte>> _batch = [];
+    private readonly List<MessageHeaders?> _headers = [];
     private MappedFileReader? _appended;
     private long _appendedEnd;
     private long _writtenTime = Stopwatch.GetTimestamp();
@@ -240,6 +243,7 @@ internal sealed class TargetStore : IDisposable
         if (_isOtherStream && !_sources.ContainsKey(envelope.StoreId))
             ForgetAppended();
         _batch.Clear();
+        _headers.Clear();
         long bytes = 0;
         long length = 0;
         int count = 0;
@@ -248,8 +252,9 @@ internal sealed class TargetStore : IDisposable
             if (record.Offset < seenTo || WasAppended(record))
                 continue;
             _batch.Add(record.Payload);
+            _headers.Add(record.ToHeaders());
             bytes += record.Payload.Length;
-            length += record.Payload.Length + FrameOverhead;
+            length += record.Payload.Length + record.Headers.Length + FrameOverhead;
             count++;
             if (length > _batchLengthMax)
                 Flush(ref length);
@@ -262,25 +267,33 @@ internal sealed class TargetStore : IDisposable
     private void Flush(ref long length)
     {
         if (_batch.Count > 1 && length <= _batchLengthMax)
-            _producer.ProduceBatch(System.Runtime.InteropServices.CollectionsMarshal.AsSpan(_batch));
+        {
+            _producer.ProduceBatch(CollectionsMarshal.AsSpan(_batch), CollectionsMarshal.AsSpan(_headers));
+        }
         else
-            _batch.ForEach(Produce);
+        {
+            for (int i = 0; i < _batch.Count; i++)
+                Produce(_batch[i], _headers[i]);
+        }
+
         _batch.Clear();
+        _headers.Clear();
         length = 0;
     }
 
-    private void Produce(ReadOnlyMemory<byte> record)
+    private void Produce(ReadOnlyMemory<byte> record, MessageHeaders? headers)
     {
-        if (record.Length > _producer.MessageLengthMax)
+        int blockLength = new HeaderFields(headers).BlockLength;
+        if (record.Length + blockLength > _producer.MessageLengthMax)
         {
             throw new BridgeException(
                 BridgeFault.TargetTooSmall,
                 $"A record is longer than the store takes: length={record.Length}, longest={_producer.MessageLengthMax}, "
                 + $"path={_options.StorePath}. Fetch into a new store with longer segments (SegmentSize): "
-                + $"{record.Length + (long)FrameHeaderLength} bytes at least.");
+                + $"{record.Length + blockLength + (long)FrameHeaderLength} bytes at least.");
         }
 
-        _producer.Produce(record.Span);
+        _producer.Produce(record.Span, new ProduceOptions { Headers = headers });
     }
 
     /// <summary>Whether a record is what was appended after the place that was written down, and before the death.</summary>

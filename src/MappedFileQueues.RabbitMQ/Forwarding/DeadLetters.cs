@@ -33,13 +33,13 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
 
     /// <summary>Whether a record has no chance.</summary>
     /// <param name="from">Where the envelope of the record would begin.</param>
-    /// <param name="length">Its length.</param>
+    /// <param name="length">Its length, with its headers.</param>
     public bool IsHopeless(long from, int length) =>
         length > options.RecordLengthMax || (from == _refusedAt && _refusals >= RefusalsMax);
 
     /// <summary>Puts a record into the store of dead letters, on disk.</summary>
     /// <exception cref="BridgeException">No store is named for it, or the store cannot take it.</exception>
-    public void Keep(SourceStore source, long offset, ReadOnlySpan<byte> record)
+    public void Keep(SourceStore source, long offset, ReadOnlySpan<byte> record, MessageHeaders? headers)
     {
         if (options.DeadLetterPath is not { } path)
         {
@@ -76,7 +76,8 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
                     Message = record.ToArray(),
                 },
                 // Twice: segments for one record would hold no second one.
-                2L * (record.Length + DeadLetter.OverheadMax));
+                2L * (record.Length + DeadLetter.OverheadMax),
+                headers);
         }
         catch (QueueInUseException error)
         {

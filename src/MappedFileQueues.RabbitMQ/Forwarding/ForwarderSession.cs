@@ -100,18 +100,19 @@ internal sealed class ForwarderSession(
         while (_isInHand = _consumer.TryConsume(out ReadOnlySpan<byte> record))
         {
             long offset = _consumer.MessageOffset;
-            if (deadLetters.IsHopeless(writer.From, record.Length))
+            ReadOnlySpan<byte> block = _consumer.HeadersInPlace.Block;
+            if (deadLetters.IsHopeless(writer.From, record.Length + block.Length))
             {
                 if (writer.Count > 0)
                     return true;
-                deadLetters.Keep(source, offset, record);
+                deadLetters.Keep(source, offset, record, _consumer.Headers);
                 onDeadLetter(offset, record.Length);
                 _consumer.Advance();
                 _isInHand = false;
                 return true;
             }
 
-            if ((_isCareful && writer.Count > 0) || !writer.TryAdd(offset, record))
+            if ((_isCareful && writer.Count > 0) || !writer.TryAdd(offset, record, block))
                 return true;
             if (writer.Count == 1)
                 _packTime = Stopwatch.GetTimestamp();

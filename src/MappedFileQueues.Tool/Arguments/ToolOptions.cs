@@ -48,6 +48,12 @@ internal static class ToolOptions
         name, description, unit, $"a whole number from {min} to {max}",
         text => long.TryParse(text, out long number) && number >= min && number <= max ? (long?)number : null);
 
+    /// <summary>How many times as fast: more than zero, with or without an x after it.</summary>
+    public static Option<double?> Factor(string name, string description) => Value(
+        name, description, "FACTOR", "a number above 0, such as 10x or 0.5x",
+        text => double.TryParse(text.EndsWith('x') ? text[..^1] : text, NumberStyles.AllowDecimalPoint,
+            CultureInfo.InvariantCulture, out double factor) && factor > 0 && double.IsFinite(factor) ? (double?)factor : null);
+
     /// <summary>A length in bytes within limits, also written as 64MiB or 64M.</summary>
     public static Option<long?> Size(string name, string description, long min, long max = long.MaxValue) => Value(
         name, description, "BYTES", $"a length from {min} to {max} bytes, such as {Quantities.LengthForms}",

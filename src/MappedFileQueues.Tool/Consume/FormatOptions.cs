@@ -16,10 +16,15 @@ internal sealed class FormatOptions : IOptionGroup
         HelpName = "FIELDS",
     };
 
+    private readonly Option<bool> _headers = ToolOptions.Flag(
+        "--headers",
+        "Put time, key and trace before each message, with a tab after each, and - where there is none. JSON has them always.");
+
     public void AddTo(Command command)
     {
         command.Add(_format);
         command.Add(_struct);
+        command.Add(_headers);
         command.Validators.Add(result =>
         {
             string? format = result.GetResult(_format) is { Tokens: [{ Value: { } word }] } ? word : null;
@@ -49,6 +54,6 @@ internal sealed class FormatOptions : IOptionGroup
                     + "Correct --struct.");
         }
 
-        return new MessageFormat(Enum.Parse<MessageForm>(form, ignoreCase: true), fields);
+        return new MessageFormat(Enum.Parse<MessageForm>(form, ignoreCase: true), fields, parsed.GetValue(_headers));
     }
 }

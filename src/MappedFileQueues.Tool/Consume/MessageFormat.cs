@@ -8,8 +8,11 @@ namespace MappedFileQueues.Tool.Consume;
 /// <summary>The forms of a message, as `--format` names them.</summary>
 internal enum MessageForm { Text, Hex, Json, Struct }
 
-/// <summary>How messages are written; the fields are those of a struct, and of JSON with fields.</summary>
-internal sealed record MessageFormat(MessageForm Form, StructFields? Fields = null);
+/// <summary>
+/// How messages are written; the fields are those of a struct, and of JSON with fields. JSON always has headers, the others have
+/// them as columns when that is asked for.
+/// </summary>
+internal sealed record MessageFormat(MessageForm Form, StructFields? Fields = null, bool HasHeaderColumns = false);
 
 /// <summary>Writes messages to a stream in one of the formats.</summary>
 internal sealed class MessageWriter : IDisposable
@@ -33,19 +36,26 @@ internal sealed class MessageWriter : IDisposable
     }
 
     /// <summary>Writes a message, and returns the number of bytes written.</summary>
-    public long Write(ReadOnlySpan<byte> message, long offset)
+    public long Write(ReadOnlySpan<byte> message, MessageHeadersView headers, long offset)
     {
+        long length = 0;
+        if (_format.HasHeaderColumns && _format.Form != MessageForm.Json)
+        {
+            HeaderText.WriteColumns(headers, _line);
+            length = Send();
+        }
+
         if (_format.Form == MessageForm.Text)
         {
             _output.Write(message);
             _output.WriteByte((byte)'\n');
-            return message.Length + 1L;
+            return length + message.Length + 1L;
         }
 
-        long length = _format.Form switch
+        length += _format.Form switch
         {
             MessageForm.Hex => WriteHex(message),
-            MessageForm.Json => WriteJson(message, offset),
+            MessageForm.Json => WriteJson(message, headers, offset),
             _ => WriteStruct(message),
         };
         _line.Write("\n"u8);
@@ -78,13 +88,14 @@ internal sealed class MessageWriter : IDisposable
         return 0;
     }
 
-    private long WriteJson(ReadOnlySpan<byte> message, long offset)
+    private long WriteJson(ReadOnlySpan<byte> message, MessageHeadersView headers, long offset)
     {
         long length = 0;
         _json.Reset();
         _json.WriteStartObject();
         _json.WriteNumber("offset"u8, offset);
         _json.WriteNumber("length"u8, message.Length);
+        HeaderText.WriteJson(headers, _json);
         if (_format.Fields is { } fields && message.Length >= fields.Length)
         {
             fields.WriteJson(message, _json);

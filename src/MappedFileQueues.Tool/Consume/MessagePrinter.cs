@@ -50,7 +50,7 @@ internal static class MessagePrinter
             {
                 if (source.TryRead(wait, out ReadOnlySpan<byte> message))
                 {
-                    uncommitted += writer.Write(message, source.MessageOffset);
+                    uncommitted += writer.Write(message, source.Headers, source.MessageOffset);
                     count++;
                     wait = TimeSpan.Zero;
                     if (uncommitted < CommitInterval)

@@ -50,6 +50,9 @@ internal sealed class MessageSource : IDisposable
     /// <summary>The offset of the message that was read last.</summary>
     public long MessageOffset => _reader?.MessageOffset ?? _consumer.MessageOffset;
 
+    /// <summary>The headers of the message that was read last; valid as it is.</summary>
+    public MessageHeadersView Headers => _reader is null ? _consumer.HeadersInPlace : _reader.HeadersInPlace;
+
     /// <summary>Where the next read begins.</summary>
     public long NextOffset => _reader?.Offset ?? _consumer.Offset;
 

@@ -97,7 +97,7 @@ internal static class DeadLettersCommand
         ToolConsole.Out.Flush();
         using Stream output = StandardOutput.Open();
         using MessageWriter writer = new(output, format);
-        writer.Write(content.Message.Span, content.Offset);
+        writer.Write(content.Message.Span, default, content.Offset);
         output.Flush();
     }
 }

@@ -84,11 +84,11 @@ internal static class SettleCommand
             if (!fits(letter))
             {
                 again ??= letters.Open(() => new MappedFileProducer(letters));
-                again.Produce(message);
+                again.Produce(message, new ProduceOptions { Headers = consumer.Headers });
             }
             else
             {
-                target?.Add(letter.Content.Message.Span, target.Count);
+                target?.Add(letter.Content.Message.Span, consumer.Headers, target.Count);
                 settled++;
             }
 

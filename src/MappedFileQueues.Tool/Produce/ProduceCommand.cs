@@ -74,7 +74,7 @@ internal static class ProduceCommand
                     while (reader.TryReadLine(out ReadOnlySpan<byte> line))
                     {
                         interruption.Token.ThrowIfCancellationRequested();
-                        target.Add(line, target.Count, interruption.Token);
+                        target.Add(line, null, target.Count, interruption.Token);
                     }
                 }
 
@@ -148,7 +148,7 @@ internal static class ProduceCommand
             // Each begins with its number, with as many of twenty digits as fit, so that a reader can see what is missing.
             index.TryFormat(number, out _, "D20");
             number[^Math.Min(number.Length, size)..].CopyTo(message);
-            target.Add(message, index, interrupted);
+            target.Add(message, null, index, interrupted);
         }
     }
 }

@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tool.Transfer;
 /// <code>
 /// once         8 magic "MFQEXPT1"   16 store id   4 struct size   4 zero   8 layout   8 segment size   4 CRC-32C of all before
 /// a message    4 length   8 offset in the store that it was made of   the bytes   4 CRC-32C of all of it before
+///              bit 31 of the length: the bytes begin with a header block (docs/FORMAT.md), which the length covers
 /// the end      4 0xFFFFFFFF   8 number of messages   4 CRC-32C of both
 /// </code>
 /// </summary>
@@ -18,6 +19,7 @@ internal static class BinaryForm
     public const int PrefixLength = 12;
     public const int ChecksumLength = 4;
     private const uint EndMark = uint.MaxValue;
+    private const uint HasBlock = 1u << 31;
 
     public static ReadOnlySpan<byte> Magic => "MFQEXPT1"u8;
 
@@ -34,15 +36,17 @@ internal static class BinaryForm
         output.Write(bytes);
     }
 
-    public static void WriteMessage(Stream output, ReadOnlySpan<byte> message, long offset)
+    public static void WriteMessage(Stream output, ReadOnlySpan<byte> block, ReadOnlySpan<byte> message, long offset)
     {
         Span<byte> prefix = stackalloc byte[PrefixLength];
-        BinaryPrimitives.WriteUInt32LittleEndian(prefix, (uint)message.Length);
+        uint length = (uint)(block.Length + message.Length);
+        BinaryPrimitives.WriteUInt32LittleEndian(prefix, length | (block.IsEmpty ? 0 : HasBlock));
         BinaryPrimitives.WriteInt64LittleEndian(prefix[4..], offset);
         output.Write(prefix);
+        output.Write(block);
         output.Write(message);
         Span<byte> checksum = stackalloc byte[ChecksumLength];
-        BinaryPrimitives.WriteUInt32LittleEndian(checksum, ChecksumOf(prefix, message));
+        BinaryPrimitives.WriteUInt32LittleEndian(checksum, Append(ChecksumOf(prefix, block), message));
         output.Write(checksum);
     }
 
@@ -69,24 +73,28 @@ internal static class BinaryForm
     }
 
     /// <summary>
-    /// The length of the message after a prefix; false for the end, whose count is given instead, and for less than a prefix.
+    /// The length of the bytes after a prefix; false for the end, whose count is given instead, and for less than a prefix.
     /// </summary>
-    public static bool TryReadPrefix(ReadOnlySpan<byte> prefix, out int length, out long count)
+    public static bool TryReadPrefix(ReadOnlySpan<byte> prefix, out int length, out bool hasBlock, out long count)
     {
-        (length, count) = (0, 0);
+        (length, hasBlock, count) = (0, false, 0);
         if (prefix.Length < PrefixLength)
             return false;
         uint word = BinaryPrimitives.ReadUInt32LittleEndian(prefix);
         count = BinaryPrimitives.ReadInt64LittleEndian(prefix[4..]);
         if (word == EndMark)
             return false;
+        hasBlock = (word & HasBlock) != 0;
+        word &= ~HasBlock;
         if (word > FrameHeader.PayloadLengthMax)
             throw new ToolException($"The export is damaged: length={word}. Export the store again.");
         length = (int)word;
         return true;
     }
 
-    public static uint ChecksumOf(ReadOnlySpan<byte> prefix, ReadOnlySpan<byte> message) => Crc32C.Append(
-        Crc32C.Append(uint.MaxValue, ref MemoryMarshal.GetReference(prefix), PrefixLength),
-        ref MemoryMarshal.GetReference(message), message.Length);
+    public static uint ChecksumOf(ReadOnlySpan<byte> prefix, ReadOnlySpan<byte> bytes) =>
+        Append(Append(uint.MaxValue, prefix[..PrefixLength]), bytes);
+
+    private static uint Append(uint checksum, ReadOnlySpan<byte> bytes) =>
+        Crc32C.Append(checksum, ref MemoryMarshal.GetReference(bytes), bytes.Length);
 }

@@ -108,9 +108,9 @@ internal static class ExportCommand
         while (source.TryRead(progress, stopped, out ReadOnlySpan<byte> message))
         {
             if (isBinary)
-                BinaryForm.WriteMessage(output, message, source.MessageOffset);
+                BinaryForm.WriteMessage(output, source.Headers.Block, message, source.MessageOffset);
             else
-                writer.Write(message, source.MessageOffset);
+                writer.Write(message, source.Headers, source.MessageOffset);
             count++;
             bytes += message.Length;
         }

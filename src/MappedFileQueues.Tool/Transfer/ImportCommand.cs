@@ -56,7 +56,7 @@ internal static class ImportCommand
             {
                 stopped.ThrowIfCancellationRequested();
                 if (number >= skip)
-                    target.Add(message, number);
+                    target.Add(message, source.Headers, number);
                 if (file is not null)
                     progress.Report(file.Position, file.Length);
             }

@@ -15,6 +15,9 @@ internal abstract class ImportSource
     public static ImportSource Open(InputReader input) =>
         input.Peek(BinaryForm.Magic.Length).SequenceEqual(BinaryForm.Magic) ? new BinarySource(input) : new LineSource(input);
 
+    /// <summary>The headers of the message that was read last; null without any.</summary>
+    public MessageHeaders? Headers { get; protected set; }
+
     /// <summary>Reads the next message; false at the end. Throws when a part is missing or damaged.</summary>
     public abstract bool TryRead(out ReadOnlySpan<byte> message);
 
@@ -38,15 +41,20 @@ internal abstract class ImportSource
 
         public override bool TryRead(out ReadOnlySpan<byte> message)
         {
-            bool isMessage = BinaryForm.TryReadPrefix(_input.Peek(BinaryForm.PrefixLength), out int length, out long count);
+            bool isMessage = BinaryForm.TryReadPrefix(
+                _input.Peek(BinaryForm.PrefixLength), out int length, out bool hasBlock, out long count);
             ReadOnlySpan<byte> bytes = ReadExactly(BinaryForm.PrefixLength + length + BinaryForm.ChecksumLength);
             message = bytes.Slice(BinaryForm.PrefixLength, length);
-            if (BitConverter.ToUInt32(bytes[^BinaryForm.ChecksumLength..]) != BinaryForm.ChecksumOf(bytes, message))
+            var headers = new MessageHeadersView(hasBlock ? message : default);
+            if (BitConverter.ToUInt32(bytes[^BinaryForm.ChecksumLength..]) != BinaryForm.ChecksumOf(bytes, message)
+                || hasBlock == headers.IsEmpty)
             {
                 throw new ToolException($"The export is damaged: message={_count + 1}. Those before it were imported; export the "
                     + "store again.");
             }
 
+            Headers = hasBlock ? headers.ToHeaders() : null;
+            message = message[headers.Block.Length..];
             if (!isMessage && count != _count)
                 throw Short(_count);
             if (!isMessage && !_input.Peek(1).IsEmpty)
@@ -59,7 +67,9 @@ internal abstract class ImportSource
             _input.Read(length) is var bytes && bytes.Length == length ? bytes : throw Short(_count);
     }
 
-    /// <summary>Lines of JSON, each with `text` or `base64`; other properties mean nothing.</summary>
+    /// <summary>
+    /// Lines of JSON, each with `text` or `base64`, and the headers that an export writes; other properties mean nothing.
+    /// </summary>
     private sealed class LineSource : ImportSource
     {
         private readonly InputReader _lines;
@@ -128,6 +138,7 @@ internal abstract class ImportSource
             Utf8JsonReader reader = new(line);
             bool hasText = false;
             byte[]? base64 = null;
+            HeaderText.Fields headers = default;
             try
             {
                 if (!reader.Read() || reader.TokenType != JsonTokenType.StartObject)
@@ -136,6 +147,8 @@ internal abstract class ImportSource
                 {
                     bool isText = reader.ValueTextEquals("text"u8);
                     bool isBase64 = reader.ValueTextEquals("base64"u8);
+                    if (HeaderText.TryTake(ref reader, ref headers))
+                        continue;
                     reader.Read();
                     if (isText && reader.TokenType == JsonTokenType.String)
                     {
@@ -164,6 +177,7 @@ internal abstract class ImportSource
                 throw Wrong();
             }
 
+            Headers = headers.ToHeaders();
             if (!hasText)
                 _message = base64;
             return hasText || base64 is not null;

@@ -1,4 +1,5 @@
 using MappedFileQueues.Engine;
+using MappedFileQueues.Format.Headers;
 
 namespace MappedFileQueues.Tool.Transfer;
 
@@ -58,12 +59,14 @@ internal sealed class TargetStore : IDisposable
     public long? LastOffset { get; private set; }
 
     /// <summary>Appends a message, the next of the source after so many; may wait for consumers, until interrupted.</summary>
-    public void Add(ReadOnlySpan<byte> message, long before, CancellationToken interrupted = default)
+    public void Add(
+        ReadOnlySpan<byte> message, MessageHeaders? headers, long before, CancellationToken interrupted = default)
     {
-        if (message.Length > _lengthMax || (_structSize > 0 && message.Length != _structSize))
+        int lengthMax = _lengthMax - new HeaderFields(headers).BlockLength;
+        if (message.Length > lengthMax || (_structSize > 0 && message.Length != _structSize))
         {
             throw new ToolException($"The message does not fit: message={before + 1}, length={message.Length}, "
-                + (_structSize > 0 ? $"structSize={_structSize}" : $"longest={_lengthMax}")
+                + (_structSize > 0 ? $"structSize={_structSize}" : $"longest={lengthMax}")
                 + (Count == 0 ? "; nothing was appended." : $"; the {before} before it are in the store.")
                 + (_structSize > 0
                     ? " Name a store of messages, or of structs of this size."
@@ -73,8 +76,8 @@ internal sealed class TargetStore : IDisposable
         try
         {
             Open();
-            LastOffset = _options.MaxUnconsumedBytes > 0
-                ? _producer!.Produce(message, new ProduceOptions { CancellationToken = interrupted })
+            LastOffset = _options.MaxUnconsumedBytes > 0 || headers is not null
+                ? _producer!.Produce(message, new ProduceOptions { CancellationToken = interrupted, Headers = headers })
                 : _producer!.Produce(message);
         }
         catch when (IsNew && Count == 0)

@@ -32,8 +32,11 @@ internal sealed class WholeStore : IDisposable
 
     public StoreHeader Header { get; }
 
-    /// <summary>The offset of the message that was read last.</summary>
+    /// <inheritdoc cref="MessageSource.MessageOffset"/>
     public long MessageOffset => _source.MessageOffset;
+
+    /// <inheritdoc cref="MessageSource.Headers"/>
+    public MessageHeadersView Headers => _source.Headers;
 
     /// <summary>Reads the next message; false at the end, or when it was told to stop.</summary>
     public bool TryRead(ProgressLine progress, CancellationToken stopped, out ReadOnlySpan<byte> message)

@@ -120,9 +120,14 @@ internal sealed class StoreVerifier : IDisposable
                 return new Fault("short", "The file ends inside the frame.");
             if (state == FrameState.Claimed)
                 return JudgeClaim(segment, header, position);
-            if (FrameHeader.IsMessage(state) && _store.FixedLength >= 0 && length != _store.FixedLength)
-                return new Fault("length", $"A message of {length} bytes among structs of {_store.FixedLength}.");
-            return scanner.IsWhole(header, position) ? null : new Fault("checksum", "The checksum does not fit.");
+            int block = 0;
+            bool hasBlock = FrameHeader.IsExtended(header);
+            bool isBlock = !hasBlock || scanner.TryReadBlock(header, position, out block);
+            if (isBlock && FrameHeader.IsMessage(state) && _store.FixedLength >= 0 && length - block != _store.FixedLength)
+                return new Fault("length", $"A message of {length - block} bytes among structs of {_store.FixedLength}.");
+            return !scanner.IsWhole(header, position) ? new Fault("checksum", "The checksum does not fit.")
+                : isBlock ? null
+                : new Fault("block", "Its headers do not fit into it.");
         }
         catch (QueueDiskException error)
         {

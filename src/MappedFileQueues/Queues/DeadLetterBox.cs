@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Log.StoreFiles;
 
 namespace MappedFileQueues;
@@ -28,19 +29,22 @@ internal sealed class DeadLetterBox(
     /// </summary>
     /// <param name="letter">The letter.</param>
     /// <param name="segmentSize">The length of the segments that its message comes from.</param>
-    public void Append(DeadLetter letter, long segmentSize)
+    /// <param name="headers">Those of the message, which become the letter's.</param>
+    public void Append(DeadLetter letter, long segmentSize, MessageHeaders? headers)
     {
         try
         {
             _queue ??= Open(segmentSize);
-            byte[] bytes = letter.ToBytes(letterLengthMax);
+            int blockLength = new HeaderFields(headers).BlockLength;
+            byte[] bytes = letter.ToBytes(letterLengthMax - blockLength);
             MappedFileProducer producer = _queue.Producer;
-            if (bytes.Length > producer.MessageLengthMax)
+            int limit = producer.MessageLengthMax - blockLength;
+            if (bytes.Length > limit)
                 throw new InvalidOperationException(
-                    $"The letter is too long for its store: length={bytes.Length}, limit={producer.MessageLengthMax}, "
+                    $"The letter is too long for its store: length={bytes.Length}, limit={limit}, "
                     + $"path={path}. "
                     + "Move that store away, and a new one is made with segments that are long enough for this queue's letters.");
-            producer.Produce(bytes, new ProduceOptions { Durability = DurabilityLevel.Group });
+            producer.Produce(bytes, new ProduceOptions { Durability = DurabilityLevel.Group, Headers = headers });
         }
         catch
         {

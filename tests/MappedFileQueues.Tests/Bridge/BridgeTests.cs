@@ -44,6 +44,44 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
         Assert.Equal(Expected(4000), _scene.Received());
     }
 
+    /// <summary>Headers arrive with their messages: alone, in a batch, and beside messages without.</summary>
+    [Theory]
+    [InlineData(StreamForwarderOptions.PackLengthDefault)]
+    [InlineData(0)]
+    public async Task RunOnce_MessagesWithHeaders_ArriveWithThem(int packLength)
+    {
+        const int count = 60;
+        using (MappedFileQueue queue = Open(_scene.SourcePath))
+        {
+            for (int i = 0; i < count; i++)
+                queue.Producer.Produce(BitConverter.GetBytes(i), new ProduceOptions { Headers = HeadersOf(i) });
+        }
+
+        StreamForwarderOptions options = _scene.Forward();
+        options.PackLength = packLength;
+        await BridgeScene.OnceAsync(options);
+        await _scene.FetchAsync(count);
+
+        using MappedFileReader reader = MappedFileReader.Open(_scene.TargetPath);
+        for (int i = 0; i < count; i++)
+        {
+            Assert.True(reader.TryRead(out ReadOnlySpan<byte> message));
+            Assert.Equal(i, BitConverter.ToInt32(message));
+            Assert.Equal(HeadersOf(i), reader.Headers);
+        }
+
+        static MessageHeaders? HeadersOf(int number) => number % 3 == 0 ? null : new()
+        {
+            Time = DateTimeOffset.UnixEpoch.AddSeconds(number),
+            Key = BitConverter.GetBytes(number),
+            TraceContext = number % 3 == 1 ? default : new ActivityContext(
+                ActivityTraceId.CreateFromString("0123456789abcdef0123456789abcdef"),
+                ActivitySpanId.CreateFromString("fedcba9876543210"), ActivityTraceFlags.Recorded, null, isRemote: true),
+            ProducerId = 9,
+            Sequence = (ulong)number,
+        };
+    }
+
     /// <summary>A forwarder that dies forgets nothing that counts: the stream's end decides, whatever the cursor says.</summary>
     [Theory]
     [InlineData(true)]

@@ -1,6 +1,7 @@
 using System.Buffers.Binary;
 using System.Text;
 using System.Text.RegularExpressions;
+using MappedFileQueues.Format.Headers;
 using MappedFileQueues.RabbitMQ;
 using MappedFileQueues.RabbitMQ.Envelopes;
 
@@ -39,6 +40,31 @@ public sealed partial class EnvelopeTests
         Assert.Equal([(4136, "data")], Read(headers));
         foreach (EnvelopeRecord record in headers)
             Assert.Equal([1, 2], record.Headers.ToArray());
+    }
+
+    /// <summary>The producer's number becomes a carried one: only its own store may believe it.</summary>
+    [Fact]
+    public void TryAdd_HeaderBlock_GoesAlongAndItsProducerIsMarkedAsCarried()
+    {
+        var headers = new MessageHeaders { Key = "key"u8.ToArray(), ProducerId = 7, Sequence = 8 };
+        byte[] block = new HeaderFields(headers).Write(new byte[HeaderBlock.LengthMax]).ToArray();
+        byte[] written = [.. block];
+        written[2] = (byte)((written[2] & ~(byte)HeaderField.CarriedProducer) | (byte)HeaderField.Producer);
+        EnvelopeWriter writer = new(s_store, s_session, 1024, isDurable: false);
+        writer.Begin(0);
+        Assert.True(writer.TryAdd(0, "with"u8, written));
+        Assert.True(writer.TryAdd(64, "without"u8));
+
+        List<MessageHeaders?> read = [];
+        StreamEnvelope envelope = StreamEnvelope.Parse(writer.End(EnvelopeKind.Records, 0, 128).ToArray());
+        foreach (EnvelopeRecord record in envelope)
+        {
+            read.Add(record.ToHeaders());
+            Assert.Equal(read.Count == 1 ? block : [], record.Headers.ToArray());
+        }
+
+        Assert.Equal([headers, null], read);
+        Assert.Equal([(0, "with"), (64, "without")], Read(envelope));
     }
 
     /// <summary>Every example with each byte changed, cut at each place, and with bytes behind it.</summary>

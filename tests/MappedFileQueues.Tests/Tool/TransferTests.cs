@@ -50,6 +50,79 @@ public sealed class TransferTests : IDisposable
         ToolRun.Of("verify", copy).Expect(0);
     }
 
+    /// <summary>Headers of every kind go through an export and through a replay, and `mfq consume` shows them.</summary>
+    [Theory]
+    [InlineData("jsonl")]
+    [InlineData("binary")]
+    public void Headers_ExportImportReplayConsume_ComeOutAsTheyWentIn(string format)
+    {
+        var trace = new ActivityContext(
+            ActivityTraceId.CreateFromString("0123456789abcdef0123456789abcdef"),
+            ActivitySpanId.CreateFromString("fedcba9876543210"), ActivityTraceFlags.Recorded, "vendor=1", isRemote: true);
+        MessageHeaders?[] headers =
+        [
+            new() { Time = DateTimeOffset.UnixEpoch.AddTicks(1234567), Key = "k\u00e9y"u8.ToArray() },
+            null,
+            new()
+            {
+                Key = new byte[] { 0xFF, 0 }, TraceContext = trace, ProducerId = ulong.MaxValue, Sequence = ulong.MaxValue - 1,
+            },
+        ];
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+            queue.Producer.ProduceBatch(["one"u8.ToArray(), "two"u8.ToArray(), "three"u8.ToArray()], headers);
+        string file = Path.Combine(_temp.Root, "export");
+        string copy = Path.Combine(_temp.Root, "copy");
+        string replayed = Path.Combine(_temp.Root, "replayed");
+
+        ToolRun.Of("export", _temp.StorePath, "--format", format, "--to", file).Expect(0);
+        ToolRun.Of("import", copy, file).Expect(0);
+        ToolRun.Of("replay", copy, replayed).Expect(0);
+
+        foreach (string store in new[] { copy, replayed })
+        {
+            using var reader = MappedFileReader.Open(store);
+            foreach (MessageHeaders? expected in headers)
+            {
+                Assert.True(reader.TryRead(out _));
+                Assert.Equal(expected, reader.Headers);
+            }
+        }
+
+        ToolRun.Of("verify", replayed).Expect(0);
+        Assert.Equal(
+            [
+                "1970-01-01T00:00:00.1234567Z\tk\u00e9y\t-\tone", "-\t-\t-\ttwo",
+                "-\t0xff00\t00-0123456789abcdef0123456789abcdef-fedcba9876543210-01\tthree",
+            ],
+            ToolRun.Of("consume", replayed, "--headers").Expect(0).Lines);
+        JsonElement last = JsonDocument.Parse(ToolRun.Of("consume", replayed, "--format", "json").Expect(0).Lines[2]).RootElement;
+        Assert.Equal("/wA=", last.GetProperty("keyBase64").GetString());
+        Assert.Equal("vendor=1", last.GetProperty("tracestate").GetString());
+        Assert.Equal("ffffffffffffffff", last.GetProperty("producer").GetString());
+        Assert.Equal(ulong.MaxValue - 1, last.GetProperty("sequence").GetUInt64());
+    }
+
+    /// <summary>Ten times as fast as the times in the headers say: 3 s become 300 ms.</summary>
+    [Fact]
+    public void Replay_Speed_GoesByTheTimesOfTheMessages()
+    {
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+        {
+            DateTimeOffset time = DateTimeOffset.UnixEpoch;
+            foreach (double seconds in new[] { 0, 1.5, 3, 2 })
+                queue.Producer.Produce([1], new ProduceOptions { Headers = new() { Time = time.AddSeconds(seconds) } });
+            queue.Producer.Produce([2]);
+        }
+
+        long begun = Stopwatch.GetTimestamp();
+        ToolRun.Of("replay", _temp.StorePath, Path.Combine(_temp.Root, "copy"), "--speed", "10x").Expect(0);
+        Assert.InRange(Stopwatch.GetElapsedTime(begun), TimeSpan.FromMilliseconds(300), TimeSpan.FromSeconds(2.9));
+        foreach (string wrong in new[] { "0", "-1", "x", "1e3", "NaN" })
+            Assert.Contains("--speed", ToolRun.Of("replay", _temp.StorePath, "other", "--speed", wrong).Expect(2).Error);
+        ToolRun both = ToolRun.Of("replay", _temp.StorePath, "other", "--speed", "2", "--rate", "1").Expect(2);
+        Assert.Contains("exclude each other", both.Error);
+    }
+
     [Theory]
     [InlineData("jsonl")]
     [InlineData("binary")]

@@ -100,6 +100,17 @@ internal static class HeaderBlock
         return length <= payloadLength && IsPossible(first);
     }
 
+    /// <summary>
+    /// Turns the producer of a copied block into a carried one: only the store that a producer writes to may believe its numbers.
+    /// </summary>
+    public static void MarkCarried(Span<byte> block)
+    {
+        const byte producer = (byte)HeaderField.Producer;
+        ref byte fields = ref block[FieldsShift / 8];
+        if ((fields & producer) != 0)
+            fields = (byte)((fields & ~producer) | (byte)HeaderField.CarriedProducer);
+    }
+
     /// <summary>Whether a first word's length holds the fields that it names.</summary>
     public static bool IsPossible(ulong firstWord)
     {

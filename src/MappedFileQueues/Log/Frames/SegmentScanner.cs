@@ -1,6 +1,7 @@
 using System.Buffers.Binary;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
+using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
@@ -77,6 +78,16 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
         }
 
         return crc == FrameHeader.HighHalf(header);
+    }
+
+    /// <summary>The length of the header block of an extended message at a position; false when none can begin there.</summary>
+    public bool TryReadBlock(ulong header, long position, out int length)
+    {
+        length = 0;
+        int firstLength = Math.Min(FrameHeader.Length(header), HeaderBlock.WordLength);
+        ReadOnlySpan<byte> first = Bytes(position + FrameHeader.Size, firstLength);
+        return first.Length == HeaderBlock.WordLength
+            && HeaderBlock.TryGetLength(ref MemoryMarshal.GetReference(first), FrameHeader.Length(header), out length);
     }
 
     /// <summary>The first byte at or after a position, below a limit, that is not zero; -1 when all are zero.</summary>

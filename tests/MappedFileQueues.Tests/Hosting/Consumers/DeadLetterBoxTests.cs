@@ -46,7 +46,7 @@ public sealed class DeadLetterBoxTests
         byte[] message = [.. Enumerable.Range(0, 5000).Select(number => (byte)number)];
         HostedQueueOptions options = new() { StorePath = store.StorePath + "-queue" };
         using (DeadLetterBox box = new(store.StorePath, options, letterLengthMax: 4000))
-            box.Append(new DeadLetter { Offset = 16, Error = "Never.", MessageLength = 5000, Message = message }, 65536);
+            box.Append(new DeadLetter { Offset = 16, Error = "Never.", MessageLength = 5000, Message = message }, 65536, null);
 
         DeadLetter letter = Assert.Single(ReadLetters(store.StorePath));
         Assert.Equal((16, "Never.", 5000), (letter.Offset, letter.Error, letter.MessageLength));

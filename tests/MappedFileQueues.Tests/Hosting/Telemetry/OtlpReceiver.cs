@@ -44,14 +44,21 @@ internal sealed class OtlpReceiver : IDisposable
     ];
 
     /// <summary>
-    /// The spans: name, kind and attributes. ResourceSpans 1, ScopeSpans 2, Span 2: name 5, kind 6, attributes 9.
+    /// The spans. ResourceSpans 1, ScopeSpans 2, Span 2: trace id 1, span id 2, parent 4, name 5, kind 6, attributes 9, links 13,
+    /// each with the trace id 1.
     /// </summary>
-    public IReadOnlyList<(string Name, ulong Kind, string[] Tags)> Spans =>
+    public IReadOnlyList<Span> Spans =>
     [
         .. from body in Bodies("v1/traces")
            from span in Fields(body, 1, 2, 2)
-           select (Text(span, 5), Read(span).First(part => part.Number == 6).Number64, Tags(span, 9)),
+           select new Span(
+               Text(span, 5), Read(span).First(part => part.Number == 6).Number64, Tags(span, 9), Id(span, 1), Id(span, 2),
+               Id(span, 4), [.. Fields(span, 13, 1).Select(Convert.ToHexStringLower)]),
     ];
+
+    /// <summary>A span; the ids as digits, and the parent empty for none.</summary>
+    public sealed record Span(
+        string Name, ulong Kind, string[] Tags, string TraceId, string SpanId, string ParentId, string[] LinkedTraces);
 
     public void Dispose() => _listener.Close();
 
@@ -77,6 +84,9 @@ internal sealed class OtlpReceiver : IDisposable
             }
         }
     }
+
+    private static string Id(byte[] message, int field) =>
+        Convert.ToHexStringLower(Fields(message, field).FirstOrDefault() ?? []);
 
     private static string Text(byte[] message, int field) => Encoding.UTF8.GetString(Fields(message, field).First());
 

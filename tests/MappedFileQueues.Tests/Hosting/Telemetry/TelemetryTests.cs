@@ -78,11 +78,11 @@ public sealed class TelemetryTests
         Assert.True(Last("mappedfilequeues.flush.time", "s") > 0);
         Assert.True(Last("mappedfilequeues.store.size", "By", store) >= 4096);
         Assert.True(Last("mappedfilequeues.store.disk.free", "By", store) > 0);
-        (string name, ulong kind, string[] tags) = receiver.Spans.First(span => Is(span.Tags, queueName));
-        Assert.Equal($"process {queueName}", name);
-        Assert.Equal(5ul, kind); // SPAN_KIND_CONSUMER
-        Assert.Contains("messaging.operation.type=process", tags);
-        Assert.Contains("mappedfilequeues.offset=0", tags);
+        OtlpReceiver.Span first = receiver.Spans.First(span => Is(span.Tags, queueName));
+        Assert.Equal($"process {queueName}", first.Name);
+        Assert.Equal(5ul, first.Kind); // SPAN_KIND_CONSUMER
+        Assert.Contains("messaging.operation.type=process", first.Tags);
+        Assert.Contains("mappedfilequeues.offset=0", first.Tags);
 
         void Expect(string metric, string unit, double value, params string[] tags) =>
             Assert.Equal(value, Last(metric, unit, tags));
