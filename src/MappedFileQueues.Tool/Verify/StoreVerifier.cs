@@ -122,7 +122,13 @@ internal sealed class StoreVerifier : IDisposable
                 return JudgeClaim(segment, header, position);
             int block = 0;
             bool hasBlock = FrameHeader.IsExtended(header);
-            bool isBlock = !hasBlock || scanner.TryReadBlock(header, position, out block);
+            bool isBlock = true;
+            if (hasBlock)
+            {
+                isBlock = scanner.TryReadHeaders(header, position, out MessageHeadersView headers);
+                block = headers.Block.Length;
+            }
+
             if (isBlock && FrameHeader.IsMessage(state) && _store.FixedLength >= 0 && length - block != _store.FixedLength)
                 return new Fault("length", $"A message of {length - block} bytes among structs of {_store.FixedLength}.");
             return !scanner.IsWhole(header, position) ? new Fault("checksum", "The checksum does not fit.")

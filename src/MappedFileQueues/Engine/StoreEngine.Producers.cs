@@ -1,4 +1,7 @@
+using MappedFileQueues.Format;
 using MappedFileQueues.Log.Appending;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Sequences;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
@@ -70,6 +73,81 @@ internal sealed partial class StoreEngine
                     EndProducing(leftClean);
             }
         }
+    }
+
+    /// <summary>Takes the id of a producer, and waits for it up to LockTimeout.</summary>
+    /// <exception cref="QueueInUseException">Another producer holds it.</exception>
+    public PlatformLock TakeProducerId(string id)
+    {
+        using CallGate.Call call = BeginCall();
+        ThrowIfInvalidId(id);
+        Store.ThrowIfReplaced();
+        TimeSpan timeout = Store.Settings.LockTimeout > LockWait.Passing ? Store.Settings.LockTimeout : LockWait.Passing;
+        PlatformLock held = LockWait.TryTake(
+            Store.Directory, StoreNames.ProducerLock(id), LockKind.Exclusive, timeout, Store.ThrowIfClosing,
+            Store.Settings.LockWaits)
+            ?? throw Store.Directory.InUse(
+                StoreNames.ProducerLock(id), "Another producer holds this id",
+                "Close it, choose another id, or raise LockTimeout.",
+                $"id=\"{id}\", path={Store.Path}", waited: Store.Settings.LockTimeout);
+        try
+        {
+            // With the id held: its lock may be a new file.
+            Store.ThrowIfLocksRemoved();
+            return held;
+        }
+        catch
+        {
+            held.Dispose();
+            throw;
+        }
+    }
+
+    /// <summary>Opens the file of a producer whose id the caller holds, and finds its last sequence in the log.</summary>
+    /// <param name="id">The id.</param>
+    /// <param name="last">The last sequence; 0 for none.</param>
+    /// <param name="end">Its message is before this offset.</param>
+    public ProducerFile OpenProducerFile(string id, out ulong last, out long end)
+    {
+        using CallGate.Call call = BeginCall();
+        var file = ProducerFile.Open(Store.Directory, Store.Meta, id, Store.ConfirmedOffset);
+        try
+        {
+            (last, long offset) = file.Known;
+            offset = Math.Max(offset, Store.LogStart);
+            end = new FrameWalk(Store).FindPublishedEnd(offset);
+            Dictionary<ulong, ulong> highest = new() { [file.Id] = last };
+            new SequenceScan(Store.Directory, Store.Meta, Store.Checksum).Run(offset, end, highest);
+            // Again: what was removed during the walk is known to the file now.
+            last = Math.Max(highest[file.Id], file.Known.Sequence);
+            return file;
+        }
+        catch
+        {
+            file.Dispose();
+            throw;
+        }
+    }
+
+    /// <summary>Forgets a producer that nobody holds; false when there is none.</summary>
+    public bool DeleteProducer(string id)
+    {
+        using CallGate.Call call = BeginCall();
+        ThrowIfInvalidId(id);
+        if (Store.Directory.Identify(ProducerFile.NameOf(id)) is null)
+            return false;
+        using PlatformLock held = TakeProducerId(id);
+        bool existed = Store.Directory.Delete(ProducerFile.NameOf(id));
+        Store.Directory.FlushEntries(StoreNames.Producers);
+        return existed;
+    }
+
+    private static void ThrowIfInvalidId(string id)
+    {
+        ArgumentException.ThrowIfNullOrEmpty(id);
+        if (!StoreNames.IsValidConsumer(id))
+            throw new ArgumentException(
+                $"A producer's id is up to 100 characters of A-Z a-z 0-9 . _ - : id=\"{id}\".", nameof(id));
     }
 
     /// <summary>Whether producers wait for consumers at a limit.</summary>

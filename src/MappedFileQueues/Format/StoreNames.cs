@@ -22,6 +22,10 @@ internal static class StoreNames
     public const string Offsets = "offset";
     public const string Consumers = "offset/consumers";
     public const string Locks = "locks";
+
+    /// <summary>The files of producers with an id; made with the first of them.</summary>
+    public const string Producers = "offset/producers";
+
     public const string Salvage = "salvage";
     public const string Checkpoint = "offset/producer.checkpoint";
     public const string OpenLock = "locks/open";
@@ -59,6 +63,8 @@ internal static class StoreNames
         consumer.Length == 0 ? $"{Offsets}/consumer.cursor" : $"{Consumers}/{consumer.ToLowerInvariant()}.cursor";
 
     public static string ConsumerLock(string consumer) => $"{Locks}/consumer-{consumer.ToLowerInvariant()}";
+
+    public static string ProducerLock(string id) => $"{Locks}/producer-{id.ToLowerInvariant()}";
 
     /// <summary>Reads the start offset out of a file name of `commitlog/`; false for any other file.</summary>
     public static bool TryParseSegment(string fileName, out long startOffset)

@@ -227,7 +227,8 @@ internal static unsafe class StoreStatus
         long bytes = 0;
         string[] folders =
         [
-            "", StoreNames.CommitLog, StoreNames.Offsets, StoreNames.Consumers, StoreNames.Locks, StoreNames.Salvage,
+            "", StoreNames.CommitLog, StoreNames.Offsets, StoreNames.Consumers, StoreNames.Producers,
+            StoreNames.Locks, StoreNames.Salvage,
         ];
         foreach (string folder in folders)
         {

@@ -55,6 +55,15 @@ internal enum PlantedFault
     /// <summary>Recovery believes a log start that was not recorded.</summary>
     UnrecordedLogStartKept,
 
+    /// <summary>A producer's file speaks of messages that are not on disk.</summary>
+    SequenceHintAboveDurable,
+
+    /// <summary>Messages go before the file of their producer knows them.</summary>
+    SequenceNotSettled,
+
+    /// <summary>The file of a producer knows messages that are about to go before that is recorded.</summary>
+    SequenceSettledBeforeRecord,
+
     /// <summary>A flush confirms without syncing.</summary>
     NoFlush,
 

@@ -91,6 +91,28 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="QueueCorruptException">The log is damaged, so nothing can be appended.</exception>
     public MappedFileProducer<T> OpenProducer() => _core.Open(() => new MappedFileProducer<T>(_core));
 
+    /// <summary>
+    /// Opens a producer with an id, which tells repetitions apart: it continues after the last sequence that the id has in the
+    /// log. Reads the log from where the producer's file ends, usually what is not on disk yet.
+    /// </summary>
+    /// <param name="id">1 to 100 characters of A-Z a-z 0-9 . _ -, compared ignoring case.</param>
+    /// <returns>The producer; the queue disposes it at the latest when it is disposed itself.</returns>
+    /// <exception cref="ArgumentException">No producer can have this id.</exception>
+    /// <exception cref="QueueInUseException">A producer of this or another process holds the id, or the producers' lock in a
+    /// conflicting mode, and did so for <see cref="MappedFileQueueOptions.LockTimeout"/>.</exception>
+    /// <exception cref="QueueCorruptException">The producer's file, or the log, is damaged.</exception>
+    /// <exception cref="QueueDiskException">The disk refused.</exception>
+    public MappedFileIdempotentProducer<T> OpenProducer(string id) =>
+        _core.Open(() => new MappedFileIdempotentProducer<T>(_core, id));
+
+    /// <summary>Forgets a producer with an id: messages that it repeats are appended again.</summary>
+    /// <param name="id">As <see cref="OpenProducer(string)"/>.</param>
+    /// <returns>False when there is no such producer.</returns>
+    /// <exception cref="ArgumentException">No producer can have this id.</exception>
+    /// <exception cref="QueueInUseException">A producer holds the id.</exception>
+    /// <exception cref="QueueDiskException">The disk refused; the producer may be forgotten all the same.</exception>
+    public bool DeleteProducer(string id) => _core.DeleteProducer(id);
+
     /// <summary>Opens a consumer under a name. When it returns, the consumer survives a power loss.</summary>
     /// <param name="name">Up to 100 characters of A-Z a-z 0-9 . _ -, compared ignoring case.</param>
     /// <param name="start">Where it starts when the name is new.</param>

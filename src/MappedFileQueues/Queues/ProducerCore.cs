@@ -85,6 +85,14 @@ internal sealed class ProducerCore
     public ReadOnlySpan<byte> WriteBlock(MessageHeaders? headers, Span<byte> scratch) =>
         headers is null && !_stamps.StampsAny ? default : _stamps.FieldsOf(headers).Write(scratch);
 
+    /// <summary>The same for a numbered message.</summary>
+    public ReadOnlySpan<byte> WriteBlock(MessageHeaders? headers, MessageNumber number, Span<byte> scratch) =>
+        _stamps.FieldsOf(headers, number).Write(scratch);
+
+    /// <summary>A batch whose messages have numbers, one after the other.</summary>
+    public MessagesToAppend Number(in MessagesToAppend batch, MessageHeaders? headers, MessageNumber first) =>
+        new(batch, headers, first, _stamps);
+
     /// <summary>Appends messages, and waits for their flush where one is due; returns the first one's offset.</summary>
     public long Append(in MessagesToAppend messages)
     {
@@ -102,11 +110,16 @@ internal sealed class ProducerCore
     public long Append(in MessagesToAppend messages, in ProduceOptions options)
     {
         CallDeadline deadline = DeadlineOf(options);
-        long offset = messages.AppendTo(Appender);
-        if (offset < 0)
-            offset = AppendWhenCapacity(messages, deadline);
+        long offset = AppendUnconfirmed(messages, deadline);
         Confirm(offset + messages.FramesLength, messages.Count, options.Durability, deadline);
         return offset;
+    }
+
+    /// <summary>The same without the flush that may be due.</summary>
+    public long AppendUnconfirmed(in MessagesToAppend messages, CallDeadline deadline)
+    {
+        long offset = messages.AppendTo(Appender);
+        return offset >= 0 ? offset : AppendWhenCapacity(messages, deadline);
     }
 
     /// <summary>The same without a wait for consumers; false when they are too far behind.</summary>
@@ -162,7 +175,11 @@ internal sealed class ProducerCore
     /// Appends messages now, or copies them and appends them when there is room, behind those that wait already. Waits for their
     /// flush, too.
     /// </summary>
-    public ValueTask<long> AppendAsync(in MessagesToAppend messages, in ProduceOptions options)
+    /// <param name="messages">The messages.</param>
+    /// <param name="options">Of the call.</param>
+    /// <param name="appended">Called with the first one's offset before the flush is waited for; on any thread.</param>
+    public ValueTask<long> AppendAsync(
+        in MessagesToAppend messages, in ProduceOptions options, Action<long>? appended = null)
     {
         if (options.CancellationToken.IsCancellationRequested)
             return ValueTask.FromCanceled<long>(options.CancellationToken);
@@ -172,11 +189,14 @@ internal sealed class ProducerCore
         {
             long offset = messages.AppendTo(Appender);
             if (offset >= 0)
+            {
+                appended?.Invoke(offset);
                 return ConfirmAsync(offset, length, options);
+            }
         }
 
         _queue.ThrowIfFull();
-        return AppendLaterAsync(messages.Copy(), length, options);
+        return AppendLaterAsync(messages.Copy(), length, options, appended);
     }
 
     /// <summary>
@@ -200,6 +220,9 @@ internal sealed class ProducerCore
         if (IsFlushDue(level ?? _level, count))
             _queue.WaitForFlush(end, deadline);
     }
+
+    /// <summary>Waits for the flush of what is before an offset, if the level asks for it, without blocking.</summary>
+    public ValueTask<long> ConfirmAsync(long end, in ProduceOptions options) => ConfirmAsync(end, default, options);
 
     /// <summary>Covers the message that starts at the offset: a frame is durable whole or not at all.</summary>
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken)
@@ -250,23 +273,26 @@ internal sealed class ProducerCore
         if (!IsFlushDue(options.Durability ?? _level, length.Count))
             return ValueTask.FromResult(offset);
         return IsTimed(options)
-            ? EndInTimeAsync(null, offset, length, options)
+            ? EndInTimeAsync(null, offset, length, options, appended: null)
             : _queue.WaitForFlushAsync(offset + length.Bytes, offset, options.CancellationToken);
     }
 
-    private ValueTask<long> AppendLaterAsync(WaitingMessages messages, AppendLength length, in ProduceOptions options)
+    private ValueTask<long> AppendLaterAsync(
+        WaitingMessages messages, AppendLength length, in ProduceOptions options, Action<long>? appended)
     {
         if (IsTimed(options))
-            return EndInTimeAsync(messages, LogAppender.Full, length, options);
+            return EndInTimeAsync(messages, LogAppender.Full, length, options, appended);
         Task<long> append = _queue.AppendLater(Appender, messages, options.CancellationToken);
-        return _flushEvery > 0 || (options.Durability ?? _level) == DurabilityLevel.Group
-            ? ConfirmLaterAsync(append, length, options)
+        return _flushEvery > 0 || (options.Durability ?? _level) == DurabilityLevel.Group || appended is not null
+            ? ConfirmLaterAsync(append, length, options, appended)
             : new ValueTask<long>(append);
     }
 
-    private async ValueTask<long> ConfirmLaterAsync(Task<long> append, AppendLength length, ProduceOptions options)
+    private async ValueTask<long> ConfirmLaterAsync(
+        Task<long> append, AppendLength length, ProduceOptions options, Action<long>? appended)
     {
         long offset = await append.ConfigureAwait(false);
+        appended?.Invoke(offset);
         return await ConfirmAsync(offset, length, options).ConfigureAwait(false);
     }
 
@@ -277,8 +303,9 @@ internal sealed class ProducerCore
     /// <param name="offset">The first message's offset, when it is appended.</param>
     /// <param name="length">What the messages take.</param>
     /// <param name="options">Of the call.</param>
+    /// <param name="appended">Called when they are appended.</param>
     private async ValueTask<long> EndInTimeAsync(
-        WaitingMessages? messages, long offset, AppendLength length, ProduceOptions options)
+        WaitingMessages? messages, long offset, AppendLength length, ProduceOptions options, Action<long>? appended)
     {
         using var ended = CancellationTokenSource.CreateLinkedTokenSource(options.CancellationToken);
         ended.CancelAfter(options.Timeout!.Value);
@@ -289,6 +316,7 @@ internal sealed class ProducerCore
             {
                 offset = await _queue.AppendLater(Appender, messages, ended.Token).ConfigureAwait(false);
                 messages = null;
+                appended?.Invoke(offset);
             }
 
             return await ConfirmAsync(offset, length, untimed).ConfigureAwait(false);

@@ -4,6 +4,13 @@ using System.Text;
 
 namespace MappedFileQueues.Format.Headers;
 
+/// <summary>A producer's id and its sequence for a message; the default value for none.</summary>
+internal readonly record struct MessageNumber(ulong ProducerId, ulong Sequence)
+{
+    /// <summary>That of a later message of the same batch.</summary>
+    public MessageNumber Next(int index) => ProducerId == 0 ? default : this with { Sequence = Sequence + (ulong)index };
+}
+
 /// <summary>The fields of a header block that is to be written. Without any there is no block.</summary>
 internal readonly ref struct HeaderFields
 {
@@ -18,7 +25,12 @@ internal readonly ref struct HeaderFields
     /// <param name="headers">What the caller gave; may be null.</param>
     /// <param name="stampedTime">The time of a message without one; null to leave it out.</param>
     /// <param name="current">The trace of a message without one; default to leave it out.</param>
-    public HeaderFields(MessageHeaders? headers, DateTimeOffset? stampedTime = null, ActivityContext current = default)
+    /// <param name="number">Of a producer with an id; it takes the place of a carried one.</param>
+    public HeaderFields(
+        MessageHeaders? headers,
+        DateTimeOffset? stampedTime = null,
+        ActivityContext current = default,
+        MessageNumber number = default)
     {
         if ((headers?.Time ?? stampedTime) is { } time)
         {
@@ -26,7 +38,12 @@ internal readonly ref struct HeaderFields
             _time = time.UtcTicks - DateTimeOffset.UnixEpoch.Ticks;
         }
 
-        if (headers is { ProducerId: not 0 })
+        if (number.ProducerId != 0)
+        {
+            _fields |= HeaderField.Producer;
+            (_producerId, _sequence) = (number.ProducerId, number.Sequence);
+        }
+        else if (headers is { ProducerId: not 0 })
         {
             _fields |= HeaderField.CarriedProducer;
             (_producerId, _sequence) = (headers.ProducerId, headers.Sequence);
@@ -64,7 +81,7 @@ internal readonly ref struct HeaderFields
             at += HeaderBlock.TimeLength;
         }
 
-        if ((_fields & HeaderField.CarriedProducer) != 0)
+        if ((_fields & (HeaderField.Producer | HeaderField.CarriedProducer)) != 0)
         {
             BinaryPrimitives.WriteUInt64LittleEndian(destination[at..], _producerId);
             BinaryPrimitives.WriteUInt64LittleEndian(destination[(at + 8)..], _sequence);

@@ -16,10 +16,11 @@ internal sealed class HeaderStamps(bool time, bool traceContext, TimeProvider cl
     public bool StampsAny => time || traceContext;
 
     /// <summary>The fields of a message's block.</summary>
-    public HeaderFields FieldsOf(MessageHeaders? headers) => new(
+    public HeaderFields FieldsOf(MessageHeaders? headers, MessageNumber number = default) => new(
         headers,
         time && headers?.Time is null ? Now() : null,
-        traceContext && Activity.Current is { } activity ? activity.Context : default);
+        traceContext && Activity.Current is { } activity ? activity.Context : default,
+        number);
 
     private DateTimeOffset Now()
     {

@@ -48,6 +48,9 @@ public readonly ref struct MessageHeadersView
     /// <summary>The bytes of the block, for copies that keep fields which this version does not know.</summary>
     internal ReadOnlySpan<byte> Block => _block;
 
+    /// <summary>What the block holds.</summary>
+    internal HeaderField Fields => HeaderBlock.Fields(_first);
+
     private const HeaderField AnyProducer = HeaderField.Producer | HeaderField.CarriedProducer;
 
     private int TraceStateLength => HeaderBlock.TraceStateLength(_first);
@@ -92,7 +95,7 @@ public readonly ref struct MessageHeadersView
         };
     }
 
-    private bool Has(HeaderField field) => (HeaderBlock.Fields(_first) & field) != 0;
+    private bool Has(HeaderField field) => (Fields & field) != 0;
 
     private DateTimeOffset ReadTime()
     {

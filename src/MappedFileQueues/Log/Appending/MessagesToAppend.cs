@@ -15,7 +15,11 @@ internal readonly ref struct MessagesToAppend
     private readonly int _messageLength;
     private readonly ReadOnlySpan<ReadOnlyMemory<byte>> _list;
     private readonly ReadOnlySpan<byte> _block;
+
+    // Where each message has a block of its own.
     private readonly ReadOnlySpan<MessageHeaders?> _headers;
+    private readonly MessageHeaders? _ofAll;
+    private readonly MessageNumber _firstNumber;
     private readonly HeaderStamps? _stamps;
 
     /// <summary>One message, which may be empty.</summary>
@@ -57,6 +61,17 @@ internal readonly ref struct MessagesToAppend
         _stamps = stamps;
     }
 
+    /// <summary>The same batch with a number for each message, instead of one block for all.</summary>
+    public MessagesToAppend(
+        in MessagesToAppend batch, MessageHeaders? ofAll, MessageNumber firstNumber, HeaderStamps stamps)
+    {
+        this = batch;
+        _block = default;
+        _ofAll = ofAll;
+        _firstNumber = firstNumber;
+        _stamps = stamps;
+    }
+
     public int Count { get; }
 
     /// <summary>What they take in the log.</summary>
@@ -65,8 +80,8 @@ internal readonly ref struct MessagesToAppend
         get
         {
             long total = (long)_block.Length * Count;
-            for (int i = 0; i < _headers.Length; i++)
-                total += _stamps!.FieldsOf(_headers[i]).BlockLength;
+            for (int i = 0; _stamps is not null && i < Count; i++)
+                total += FieldsOf(i).BlockLength;
             if (_list.IsEmpty)
                 return total + (FrameHeader.FrameLength(_messageLength == 0 ? _bytes.Length : _messageLength) * Count);
             foreach (ReadOnlyMemory<byte> message in _list)
@@ -83,14 +98,19 @@ internal readonly ref struct MessagesToAppend
     /// <param name="index">Which.</param>
     /// <param name="scratch">Room for <see cref="HeaderBlock.LengthMax"/> bytes.</param>
     public ReadOnlySpan<byte> WriteBlock(int index, Span<byte> scratch) =>
-        _headers.IsEmpty ? _block : _stamps!.FieldsOf(_headers[index]).Write(scratch);
+        _stamps is null ? _block : FieldsOf(index).Write(scratch);
+
+    /// <summary>The messages from one of a batch on, before they get their blocks.</summary>
+    public MessagesToAppend From(int index) => _list.IsEmpty
+        ? new MessagesToAppend(_bytes[(index * _messageLength)..], _messageLength, _block)
+        : new MessagesToAppend(_list[index..], _block);
 
     /// <summary>Appends them; returns the first one's offset, or <see cref="LogAppender.Full"/>.</summary>
     public long AppendTo(LogAppender appender)
     {
         if (_messageLength == 0 && _list.IsEmpty)
             return appender.TryAppend(_block, _bytes);
-        return _list.IsEmpty && _block.IsEmpty && _headers.IsEmpty
+        return _list.IsEmpty && _block.IsEmpty && _stamps is null
             ? appender.AppendBatch(ref MemoryMarshal.GetReference(_bytes), _messageLength, Count)
             : appender.AppendBatch(this);
     }
@@ -98,10 +118,13 @@ internal readonly ref struct MessagesToAppend
     /// <summary>Copies them, to append them later; a batch with one block at most.</summary>
     public WaitingMessages Copy()
     {
-        Debug.Assert(_headers.IsEmpty);
+        Debug.Assert(_stamps is null);
         var copies = new ReadOnlyMemory<byte>[_list.Length];
         for (int i = 0; i < copies.Length; i++)
             copies[i] = _list[i].ToArray();
         return new WaitingMessages(_bytes.ToArray(), _messageLength, copies, _block.ToArray());
     }
+
+    private HeaderFields FieldsOf(int index) =>
+        _stamps!.FieldsOf(_headers.IsEmpty ? _ofAll : _headers[index], _firstNumber.Next(index));
 }

@@ -80,14 +80,14 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
         return crc == FrameHeader.HighHalf(header);
     }
 
-    /// <summary>The length of the header block of an extended message at a position; false when none can begin there.</summary>
-    public bool TryReadBlock(ulong header, long position, out int length)
+    /// <summary>
+    /// The headers of an extended message at a position, valid until the next read; false when they cannot begin there.
+    /// </summary>
+    public bool TryReadHeaders(ulong header, long position, out MessageHeadersView headers)
     {
-        length = 0;
-        int firstLength = Math.Min(FrameHeader.Length(header), HeaderBlock.WordLength);
-        ReadOnlySpan<byte> first = Bytes(position + FrameHeader.Size, firstLength);
-        return first.Length == HeaderBlock.WordLength
-            && HeaderBlock.TryGetLength(ref MemoryMarshal.GetReference(first), FrameHeader.Length(header), out length);
+        int lengthMax = Math.Min(FrameHeader.Length(header), HeaderBlock.LengthMax);
+        headers = new MessageHeadersView(Bytes(position + FrameHeader.Size, lengthMax));
+        return !headers.IsEmpty;
     }
 
     /// <summary>The first byte at or after a position, below a limit, that is not zero; -1 when all are zero.</summary>

@@ -1,6 +1,7 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.Sequences;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -44,6 +45,7 @@ internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, Fra
         }
 
         ClampCursors(tail);
+        ProducerSettlement.ForgetBeyond(directory, meta, tail);
         ProtocolSteps.Reach(ProtocolStep.CursorsClamped);
         if (directory.Identify(StoreNames.Salvage) is not null)
             directory.FlushEntries(StoreNames.Salvage);

@@ -2,6 +2,7 @@ using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.Sequences;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -236,6 +237,9 @@ internal sealed unsafe class StoreRecovery(
     {
         if (PlantedFaults.Has(PlantedFault.LeftoversKept))
             return;
+        // The removal may have died before it did this.
+        if (segments.Count > 0 && segments.Min < removed)
+            ProducerSettlement.Settle(directory, meta, _checksum, removed, removed);
         foreach (long start in segments.From(0))
         {
             if (start >= removed)
@@ -258,7 +262,7 @@ internal sealed unsafe class StoreRecovery(
     /// A store that lost the name of its first segment in a cut looks like a new one, except for its consumers.
     /// </summary>
     private bool HasCursors() => directory.Identify(StoreNames.Cursor("")) is not null
-        || directory.List(StoreNames.Consumers).Count > 0;
+        || directory.List(StoreNames.Consumers).Count > 0 || directory.List(StoreNames.Producers).Count > 0;
 
     /// <summary>
     /// The file may be missing: the failed disk refused it, or the process died first. The bit in the control page counts too,

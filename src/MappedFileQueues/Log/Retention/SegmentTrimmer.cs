@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Sequences;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
@@ -20,7 +21,8 @@ namespace MappedFileQueues.Log.Retention;
 /// 4 record the log start on disk                      the segments are left over: the next removal, or a lone opener,
 ///                                                     removes them, after a power loss too
 /// 5 raise durable: nothing before it needs a flush    the same
-/// 6 the segments, the oldest first: give each the     the rest is left over
+/// 6 bring the files of producers up to it             the same
+/// 7 the segments, the oldest first: give each the     the rest is left over
 ///   name of a spare, or unlink it
 /// </code>
 /// Step 2 pairs with a consumer that stores its cursor and then looks at the log start: one of the two sees the other. Step 3
@@ -84,6 +86,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
             return store.LogStart;
         policy = next ?? policy ?? new RetentionOptions();
         long limit = MoveLimit(before, policy);
+        SettleProducers(limit);
         RemoveFiles(limit, sparesMax, policy.MaxBytes);
         return limit;
     }
@@ -155,6 +158,8 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
                 SyncCursors(policy);
             if (PlantedFaults.Has(PlantedFault.LogStartRecordedLate))
                 RemoveFiles(limit, sparesMax: 1);
+            if (PlantedFaults.Has(PlantedFault.SequenceSettledBeforeRecord))
+                SettleProducers(limit);
             if (limit > oldest && !PlantedFaults.Has(PlantedFault.LogStartNotRecorded))
                 Record(limit);
         }
@@ -170,6 +175,23 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
             return limit;
         RaiseDurable(limit);
         return limit;
+    }
+
+    /// <summary>Also for what an earlier removal has left over: it may have died before this.</summary>
+    private void SettleProducers(long limit)
+    {
+        // P18 acquire: pairs with P18 full in FlushEngine.
+        long durable = SharedWord.ReadAcquire(store.Control.Durable);
+        try
+        {
+            ProducerSettlement.Settle(store.Directory, store.Meta, store.Checksum, limit, durable);
+        }
+        catch (QueueDiskException error) when (error.MayHaveLostData)
+        {
+            // The next sync would succeed, and say nothing about what this one lost.
+            store.Poison();
+            throw;
+        }
     }
 
     private void RaiseDurable(long limit)

@@ -83,11 +83,22 @@ internal sealed class SnapshotTarget : IDisposable
         }
     }
 
+    /// <summary>Writes a small file of a folder that only some stores have, and syncs it.</summary>
+    public void Add(string name, byte[] content)
+    {
+        _ = Directory.CreateSubdirectory(StoreNames.Producers);
+        using PlatformFile file = Directory.Open(name, FileOpening.ReadWriteOrCreate)!;
+        file.WriteAt(content, 0);
+        file.Sync();
+    }
+
     /// <summary>Steps 4 to 6.</summary>
     public void Finish()
     {
         Directory.FlushEntries(StoreNames.CommitLog);
         Directory.FlushEntries(StoreNames.Consumers);
+        if (Directory.Identify(StoreNames.Producers) is not null)
+            Directory.FlushEntries(StoreNames.Producers);
         Directory.FlushEntries(StoreNames.Offsets);
         Directory.FlushEntries("");
         ProtocolSteps.Reach(ProtocolStep.SnapshotCopied);
@@ -109,7 +120,8 @@ internal sealed class SnapshotTarget : IDisposable
             if (Directory.Identify(StoreNames.Meta) is not null)
                 Directory.Rename(StoreNames.Meta, StoreNames.UnfinishedSnapshot);
             Clear();
-            foreach (string name in new[] { StoreNames.Consumers, StoreNames.Offsets, StoreNames.CommitLog })
+            foreach (string name in (string[])
+                [StoreNames.Consumers, StoreNames.Producers, StoreNames.Offsets, StoreNames.CommitLog])
                 Remove(Path.Combine(Directory.Path, name), withContent: false);
             _open.Dispose();
             Remove(Path.Combine(Directory.Path, StoreNames.Locks), withContent: true);
@@ -144,7 +156,7 @@ internal sealed class SnapshotTarget : IDisposable
     /// <summary>Removes the files of an unfinished snapshot, except for the page that marks it.</summary>
     private void Clear()
     {
-        foreach (string folder in new[] { StoreNames.CommitLog, StoreNames.Consumers })
+        foreach (string folder in (string[])[StoreNames.CommitLog, StoreNames.Consumers, StoreNames.Producers])
         {
             foreach (string name in Directory.List(folder))
                 Directory.Delete($"{folder}/{name}");

@@ -2,6 +2,7 @@ using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Opening;
+using MappedFileQueues.Log.Sequences;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
@@ -48,6 +49,9 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
         using SnapshotTarget target = SnapshotTarget.Begin(store, path, meta);
         try
         {
+            // Before the end is found: then their files speak of nothing after it.
+            List<(string Name, ulong Id, ulong Sequence, long Offset)> producers =
+                ProducerSettlement.Read(store.Directory, store.Meta);
             SegmentMapping? last = LinkSegments(target);
             ProtocolSteps.Reach(ProtocolStep.SnapshotLinked);
             try
@@ -62,6 +66,8 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
 
             CopyUnlinked(target);
             int consumerCount = CopyCursors(target);
+            foreach ((string name, ulong id, ulong sequence, long offset) in producers)
+                target.Add(name, ProducerLayout.Make(id, meta.StoreId, sequence, offset));
             CopyRetention(target, meta);
             var checkpoints = new CheckpointFile(target.Directory, meta.StoreId);
             checkpoints.Create(store.Os.Boot.Stored);

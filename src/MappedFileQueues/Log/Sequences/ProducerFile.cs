@@ -1,0 +1,154 @@
+using System.Security.Cryptography;
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log.Sequences;
+
+/// <summary>
+/// The file of a producer with an id (<see cref="ProducerLayout"/>), mapped. Its two words only rise. The producer raises them,
+/// and so does whoever removes segments, for producers of any process.
+/// </summary>
+internal sealed unsafe class ProducerFile : IDisposable
+{
+    private const string Suffix = ".producer";
+
+    private readonly PlatformFile _file;
+    private readonly MappedRegion _region;
+
+    private ProducerFile(PlatformFile file, ulong id)
+    {
+        (_file, Id) = (file, id);
+        _region = MappedRegion.MapWhole(file, ProducerLayout.Length, writable: true);
+    }
+
+    /// <summary>The id that its messages carry.</summary>
+    public ulong Id { get; }
+
+    /// <summary>Nobody has produced with the id since the offset was stored.</summary>
+    // P61 acquire: under the lock of the id; pairs with P61 release in Close.
+    public bool IsClosed => SharedWord.ReadAcquire(_region.Word(ProducerLayout.ClosedAt)) != 0;
+
+    /// <summary>Every message of this producer before the offset has at most the sequence.</summary>
+    public (ulong Sequence, long Offset) Known
+    {
+        get
+        {
+            // P60 acquire: the offset before the sequence that belongs to it, or to a later one; pairs with P60 full in Raise.
+            long offset = (long)SharedWord.ReadAcquire(_region.Word(ProducerLayout.OffsetAt));
+            return (SharedWord.ReadAcquire(_region.Word(ProducerLayout.SequenceAt)), offset);
+        }
+    }
+
+    /// <summary>The name of the file of an id.</summary>
+    public static string NameOf(string id) => $"{StoreNames.Producers}/{id.ToLowerInvariant()}{Suffix}";
+
+    /// <summary>The names of all of them.</summary>
+    public static IEnumerable<string> Names(HeldDirectory directory) => directory.List(StoreNames.Producers)
+        .Where(name => name.EndsWith(Suffix, StringComparison.Ordinal)).Select(name => $"{StoreNames.Producers}/{name}");
+
+    /// <summary>The id, as a part of names, of a file.</summary>
+    public static string IdOf(string name) => System.IO.Path.GetFileNameWithoutExtension(name);
+
+    /// <summary>
+    /// Opens the file of an id whose lock the caller holds, and makes it if it is missing. It is durable when this returns.
+    /// </summary>
+    /// <param name="directory">The store.</param>
+    /// <param name="meta">Its meta page.</param>
+    /// <param name="id">The id.</param>
+    /// <param name="durable">The durable offset: nothing of a new producer is before it.</param>
+    /// <exception cref="QueueCorruptException">The file is damaged, or of another store.</exception>
+    public static ProducerFile Open(HeldDirectory directory, StoreMeta meta, string id, long durable)
+    {
+        string name = NameOf(id);
+        if (directory.Identify(name) is null)
+        {
+            _ = directory.CreateSubdirectory(StoreNames.Producers);
+            directory.FlushEntries(StoreNames.Offsets);
+            byte[] page = ProducerLayout.Make(MakeId(), meta.StoreId, 0, durable);
+            WholeFile.Write(directory, name, file => file.WriteAt(page, 0));
+            WholeFile.Install(directory, name);
+        }
+
+        if (TryOpen(directory, meta, name) is not { } opened)
+            throw new QueueCorruptException(
+                $"The file of the producer is damaged, or of another store: id=\"{id}\", file={name}, path={directory.Path}. "
+                + "Restore it, or forget the producer with DeleteProducer.", name, 0);
+        try
+        {
+            // P61 release: under the lock; pairs with P61 acquire in IsClosed.
+            SharedWord.WriteRelease(opened._region.Word(ProducerLayout.ClosedAt), 0);
+            // Before the first message: after a power loss a removal must not pass it over as closed.
+            opened.Sync();
+            return opened;
+        }
+        catch
+        {
+            opened.Dispose();
+            throw;
+        }
+    }
+
+    /// <summary>Maps a file; null when it is damaged, of another store, or gone.</summary>
+    public static ProducerFile? TryOpen(HeldDirectory directory, StoreMeta meta, string name)
+    {
+        PlatformFile? file = directory.Open(name, FileOpening.ReadWrite);
+        if (file is null)
+            return null;
+        try
+        {
+            byte[] page = new byte[ProducerLayout.Length];
+            if (file.ReadAt(page, 0) == page.Length && ProducerLayout.TryReadId(page, meta.StoreId, out ulong id))
+                return new ProducerFile(file, id);
+        }
+        catch
+        {
+            file.Dispose();
+            throw;
+        }
+
+        file.Dispose();
+        return null;
+    }
+
+    /// <summary>Stores that all messages of the producer before an offset have at most a sequence.</summary>
+    public void Raise(ulong sequence, long offset)
+    {
+        ulong* word = _region.Word(ProducerLayout.SequenceAt);
+        ulong seen = SharedWord.ReadAcquire(word); // P60 relaxed: the exchange decides.
+        while (seen < sequence)
+        {
+            // P60 full: the sequence before its offset; pairs with P60 acquire in Known.
+            ulong found = SharedWord.CompareExchangeValue(word, seen, sequence);
+            seen = found == seen ? sequence : found;
+        }
+
+        SharedWord.RaiseTo((long*)_region.Word(ProducerLayout.OffsetAt), offset); // P60 full: pairs with P60 acquire in Known.
+    }
+
+    /// <summary>Notes that nobody produces with the id any more; the caller holds its lock.</summary>
+    // P61 release: pairs with P61 acquire in IsClosed.
+    public void Close() => SharedWord.WriteRelease(_region.Word(ProducerLayout.ClosedAt), 1);
+
+    /// <summary>Makes the words survive a power loss.</summary>
+    public void Sync() => _file.FlushData();
+
+    public void Dispose()
+    {
+        _region.Dispose();
+        _file.Dispose();
+    }
+
+    private static ulong MakeId()
+    {
+        Span<byte> bytes = stackalloc byte[sizeof(ulong)];
+        ulong id;
+        do
+        {
+            RandomNumberGenerator.Fill(bytes);
+            id = BitConverter.ToUInt64(bytes);
+        }
+        while (id == 0);
+        return id;
+    }
+}

@@ -1,0 +1,114 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log.Sequences;
+
+/// <summary>
+/// What producers with an id need before segments go: their files are all that is left of messages that were removed. In normal
+/// running a producer's file is ahead of every removal, and nothing is read.
+/// </summary>
+internal static class ProducerSettlement
+{
+    /// <summary>
+    /// Brings the files of all producers up to an offset below which everything is about to be removed. The caller has recorded
+    /// that on disk: what goes need not be durable, and a power loss before the record would leave a sequence above the log. A
+    /// producer that nobody holds is read up to the durable offset and closed, so that later removals pass it over.
+    /// </summary>
+    /// <param name="directory">The store; its `open` lock is held.</param>
+    /// <param name="meta">Its meta page.</param>
+    /// <param name="checksum">The checksum of its frames.</param>
+    /// <param name="limit">Everything before it goes.</param>
+    /// <param name="durable">The durable offset.</param>
+    public static void Settle(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long limit, long durable)
+    {
+        if (PlantedFaults.Has(PlantedFault.SequenceNotSettled))
+            return;
+        List<(ProducerFile File, PlatformLock? Held)> behind = [];
+        try
+        {
+            foreach (string name in ProducerFile.Names(directory))
+            {
+                ProducerFile? file = TryOpen(directory, meta, name);
+                if (file is null)
+                    continue;
+                if (file.Known.Offset >= limit || file.IsClosed)
+                    file.Dispose();
+                else
+                    behind.Add((file, directory.TryLock(StoreNames.ProducerLock(ProducerFile.IdOf(name)), LockKind.Exclusive)));
+            }
+
+            if (behind.Count > 0)
+                Settle(new SequenceScan(directory, meta, checksum), behind, limit, durable);
+        }
+        finally
+        {
+            foreach ((ProducerFile file, PlatformLock? held) in behind)
+            {
+                file.Dispose();
+                held?.Dispose();
+            }
+        }
+    }
+
+    /// <summary>
+    /// After a power loss cut the log at an offset: forgets what producers knew of messages after it. There are none unless the
+    /// disk lied, because their files speak of durable messages alone.
+    /// </summary>
+    public static void ForgetBeyond(HeldDirectory directory, StoreMeta meta, long tail)
+    {
+        foreach (string name in ProducerFile.Names(directory))
+        {
+            using ProducerFile? file = TryOpen(directory, meta, name);
+            if (file is null || file.Known.Offset <= tail)
+                continue;
+            using PlatformFile page = directory.Open(name, FileOpening.ReadWrite)!;
+            page.WriteAt(ProducerLayout.Make(file.Id, meta.StoreId, 0, 0), 0);
+            page.Sync();
+        }
+    }
+
+    /// <summary>The pages of all producers for a snapshot that will hold everything before what is durable now.</summary>
+    public static List<(string Name, ulong Id, ulong Sequence, long Offset)> Read(HeldDirectory directory, StoreMeta meta)
+    {
+        List<(string, ulong, ulong, long)> pages = [];
+        foreach (string name in ProducerFile.Names(directory))
+        {
+            using ProducerFile? file = TryOpen(directory, meta, name);
+            if (file is not null)
+                pages.Add((name, file.Id, file.Known.Sequence, file.Known.Offset));
+        }
+
+        return pages;
+    }
+
+    private static void Settle(
+        SequenceScan scan, List<(ProducerFile File, PlatformLock? Held)> behind, long limit, long durable)
+    {
+        Dictionary<ulong, ulong> highest = [];
+        foreach ((ProducerFile file, _) in behind)
+            highest[file.Id] = 0;
+        long to = behind.Exists(producer => producer.Held is not null) ? Math.Max(limit, durable) : limit;
+        scan.Run(behind.Min(producer => producer.File.Known.Offset), to, highest);
+        foreach ((ProducerFile file, PlatformLock? held) in behind)
+        {
+            file.Raise(highest[file.Id], to);
+            if (held is not null)
+                file.Close();
+            file.Sync();
+        }
+    }
+
+    /// <summary>One that cannot be opened must not stop a removal: its messages may then come twice.</summary>
+    private static ProducerFile? TryOpen(HeldDirectory directory, StoreMeta meta, string name)
+    {
+        try
+        {
+            return ProducerFile.TryOpen(directory, meta, name);
+        }
+        catch (Exception error) when (error is QueueDiskException { MayHaveLostData: false } or QueueCorruptException)
+        {
+            return null;
+        }
+    }
+}

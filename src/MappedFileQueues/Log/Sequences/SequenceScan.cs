@@ -1,0 +1,50 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Format.Headers;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Platform;
+
+namespace MappedFileQueues.Log.Sequences;
+
+/// <summary>
+/// Finds the highest sequence of each producer in a part of the log, by the header blocks of its messages. Reads with positioned
+/// reads, beside living producers. What damage hides is passed over: then a message may come twice, and none is lost.
+/// </summary>
+internal sealed class SequenceScan(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum)
+{
+    /// <summary>Walks from a frame's start to an offset.</summary>
+    /// <param name="from">Where to begin.</param>
+    /// <param name="to">Where to end.</param>
+    /// <param name="highest">Has the ids that are looked for, and gets their highest sequence.</param>
+    public void Run(long from, long to, Dictionary<ulong, ulong> highest)
+    {
+        foreach (long start in LogStartSearch.List(directory, meta).From(meta.StartOf(from)))
+        {
+            if (start >= to)
+                break;
+            using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
+            // Removed meanwhile, after its messages went into the files of their producers.
+            if (file is null)
+                continue;
+            var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+            long position = Math.Max(from - start, 0);
+            while (start + position < to && scanner.TryReadHeader(position, out ulong header))
+            {
+                if (FrameHeader.IsExtended(header))
+                    Note(scanner, header, position, highest);
+                position += FrameHeader.FrameLength(FrameHeader.Length(header));
+            }
+        }
+    }
+
+    private static void Note(SegmentScanner scanner, ulong header, long position, Dictionary<ulong, ulong> highest)
+    {
+        if (!scanner.TryReadHeaders(header, position, out MessageHeadersView headers)
+            || (headers.Fields & HeaderField.Producer) == 0
+            || !highest.TryGetValue(headers.ProducerId, out ulong before))
+            return;
+        (ulong id, ulong sequence) = (headers.ProducerId, headers.Sequence);
+        // Verified: a sequence that is too high would make messages pass for repetitions.
+        if (sequence > before && scanner.IsWhole(header, position))
+            highest[id] = sequence;
+    }
+}

@@ -1,0 +1,102 @@
+using MappedFileQueues.Engine;
+using MappedFileQueues.Log.Appending;
+
+namespace MappedFileQueues;
+
+/// <summary>
+/// Appends messages of any length under an id, each with a sequence number, so that a repetition after a crash is told apart:
+/// whatever is killed or loses power, no sequence that is in the log is appended again. One thread at a time, in every mode; an
+/// id has one holder across all processes. A message takes 24 bytes more than one of <see cref="MappedFileProducer"/>.
+/// Appending allocates nothing.
+/// </summary>
+public sealed class MappedFileIdempotentProducer : IDisposable
+{
+    private readonly IdempotentCore _core;
+
+    internal MappedFileIdempotentProducer(StoreEngine queue, string id) => _core = new IdempotentCore(queue, id);
+
+    /// <summary>The id.</summary>
+    public string Id => _core.Id;
+
+    /// <summary>
+    /// The highest sequence that is in the log; 0 for none. What to continue after when the producer was opened. Any thread.
+    /// </summary>
+    public ulong LastSequence => _core.LastSequence;
+
+    /// <summary>Everything before it is on disk, whichever process flushed it.</summary>
+    public long ConfirmedOffset => _core.ConfirmedOffset;
+
+    /// <summary>Appends a message with the sequence after <see cref="LastSequence"/>.</summary>
+    /// <param name="message">The message.</param>
+    /// <returns>The message's offset.</returns>
+    /// <exception cref="ObjectDisposedException">The producer or its queue is disposed.</exception>
+    /// <exception cref="InvalidOperationException">Another call of this producer is under way; nothing was appended.</exception>
+    /// <exception cref="QueuePoisonedException">A flush failed, in this process or another; the message may be published
+    /// nevertheless. Open the producer again: it finds in the log what it has appended.</exception>
+    /// <inheritdoc cref="MappedFileProducer.Produce(ReadOnlySpan{byte})" path="/exception"/>
+    public long Produce(ReadOnlySpan<byte> message) => _core.Append(message, default);
+
+    /// <inheritdoc cref="Produce(ReadOnlySpan{byte})"/>
+    /// <param name="message">The message.</param>
+    /// <param name="options">Options of this call alone.</param>
+    public long Produce(ReadOnlySpan<byte> message, in ProduceOptions options) => _core.Append(message, options);
+
+    /// <summary>
+    /// Appends a message, unless its sequence or a higher one is in the log. Sequences need not be dense. At the level Group the
+    /// call returns, with either result, when the message is on disk. If its flush fails, the message is in the log all the same,
+    /// and a repetition returns false.
+    /// </summary>
+    /// <param name="message">The message.</param>
+    /// <param name="sequence">Its sequence; at least 1.</param>
+    /// <returns>False for a repetition: nothing was appended.</returns>
+    /// <exception cref="ArgumentOutOfRangeException">The sequence is 0.</exception>
+    /// <inheritdoc cref="Produce(ReadOnlySpan{byte})" path="/exception"/>
+    public bool TryProduce(ReadOnlySpan<byte> message, ulong sequence) => _core.TryAppend(message, sequence, default);
+
+    /// <inheritdoc cref="TryProduce(ReadOnlySpan{byte}, ulong)"/>
+    /// <param name="message">The message.</param>
+    /// <param name="sequence">Its sequence; at least 1.</param>
+    /// <param name="options">Options of this call alone.</param>
+    public bool TryProduce(ReadOnlySpan<byte> message, ulong sequence, in ProduceOptions options) =>
+        _core.TryAppend(message, sequence, options);
+
+    /// <summary>
+    /// As <see cref="TryProduce(ReadOnlySpan{byte}, ulong, in ProduceOptions)"/>,
+    /// without blocking a thread: the call waits for consumers that are too far behind, and for its flush. Await it before the
+    /// next call. Allocates only when it has to wait.
+    /// </summary>
+    /// <param name="message">The message.</param>
+    /// <param name="sequence">Its sequence; at least 1.</param>
+    /// <param name="options">Options of this call alone.</param>
+    /// <returns>False for a repetition: nothing was appended.</returns>
+    /// <inheritdoc cref="TryProduce(ReadOnlySpan{byte}, ulong, in ProduceOptions)" path="/exception"/>
+    public ValueTask<bool> TryProduceAsync(ReadOnlyMemory<byte> message, ulong sequence, in ProduceOptions options) =>
+        _core.TryAppendAsync(message, sequence, options);
+
+    /// <inheritdoc cref="TryProduceAsync(ReadOnlyMemory{byte}, ulong, in ProduceOptions)"/>
+    /// <param name="message">The message.</param>
+    /// <param name="sequence">Its sequence; at least 1.</param>
+    /// <param name="cancellationToken">Cancels the call, as that of <see cref="ProduceOptions"/>.</param>
+    public ValueTask<bool> TryProduceAsync(
+        ReadOnlyMemory<byte> message, ulong sequence, CancellationToken cancellationToken = default) =>
+        TryProduceAsync(message, sequence, new ProduceOptions { CancellationToken = cancellationToken });
+
+    /// <summary>
+    /// Appends those messages of a batch whose sequences are above <see cref="LastSequence"/>. They become readable all at once
+    /// or not at all.
+    /// </summary>
+    /// <param name="messages">The messages.</param>
+    /// <param name="firstSequence">The sequence of the first one, at least 1; each that follows has the next one.</param>
+    /// <param name="options">Options of this call alone. Each message gets its headers.</param>
+    /// <returns>How many were appended; the others, at the beginning, are repetitions.</returns>
+    /// <exception cref="ArgumentOutOfRangeException">The sequence is 0, or what is to be appended does not fit a segment; nothing
+    /// was written.</exception>
+    /// <inheritdoc cref="Produce(ReadOnlySpan{byte})" path="/exception"/>
+    public int TryProduceBatch(
+        ReadOnlySpan<ReadOnlyMemory<byte>> messages, ulong firstSequence, in ProduceOptions options = default) => messages.IsEmpty
+        ? 0
+        : _core.TryAppendBatch(new MessagesToAppend(messages, default), firstSequence, options);
+
+    /// <summary>Ends the producer and releases its id. Calls that wait end with an exception.</summary>
+    public void Dispose() => _core.Dispose(this);
+}

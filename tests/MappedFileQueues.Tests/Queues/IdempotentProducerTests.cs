@@ -1,0 +1,299 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Log.Sequences;
+using MappedFileQueues.Tests.Contract;
+
+namespace MappedFileQueues.Tests.Queues;
+
+/// <summary>Producers with an id: each sequence is in the log once, whatever is repeated, closed, removed or damaged.</summary>
+public sealed class IdempotentProducerTests : IDisposable
+{
+    private readonly TempStore _store = new();
+
+    public void Dispose() => _store.Dispose();
+
+    public static TheoryData<ProducerMode, bool> Variants => MessageLengthTests.Variants;
+
+    [Theory, MemberData(nameof(Variants))]
+    public void TryProduce_Repetitions_AreTold(ProducerMode mode, bool portable)
+    {
+        using (MappedFileQueue queue = Open(mode, portable))
+        {
+            using MappedFileIdempotentProducer producer = queue.OpenProducer("Orders");
+            Assert.Equal((0ul, "Orders"), (producer.LastSequence, producer.Id));
+            Assert.True(producer.TryProduce("a"u8, 5));
+            Assert.False(producer.TryProduce("a"u8, 5));
+            Assert.False(producer.TryProduce("x"u8, 4));
+            producer.Produce("b"u8);
+            Assert.Equal(6ul, producer.LastSequence);
+            Assert.Equal(2, producer.TryProduceBatch([Bytes("x"), Bytes("c"), Bytes("d")], 6));
+            Assert.Equal(0, producer.TryProduceBatch([Bytes("x"), Bytes("x")], 7));
+            Assert.Equal(0, producer.TryProduceBatch([], 1));
+            Assert.Throws<ArgumentOutOfRangeException>(() => producer.TryProduce("x"u8, 0));
+            Assert.Throws<QueueInUseException>(() => queue.OpenProducer("orders"));
+        }
+
+        // The file says nothing yet, or everything: the log is asked.
+        using (MappedFileQueue queue = Open(mode, portable))
+        {
+            using MappedFileIdempotentProducer producer = queue.OpenProducer("orders");
+            Assert.Equal(8ul, producer.LastSequence);
+            Assert.False(producer.TryProduce("x"u8, 8));
+            Assert.True(producer.TryProduce("e"u8, 9, new ProduceOptions { Headers = new() { Key = Bytes("key") } }));
+        }
+
+        using (MappedFileQueue queue = Open(mode, portable))
+        {
+            Assert.Equal(["a", "b", "c", "d", "e"], Read(queue));
+            using MappedFileReader reader = queue.OpenReader();
+            ulong id = 0;
+            foreach (ulong sequence in (ulong[])[5, 6, 7, 8, 9])
+            {
+                Assert.True(reader.TryRead(out _));
+                Assert.Equal(sequence, reader.Headers!.Sequence);
+                id = id == 0 ? reader.Headers.ProducerId : id;
+                Assert.Equal(id, reader.Headers.ProducerId);
+            }
+
+            Assert.Equal("key"u8, reader.Headers!.Key.Span);
+        }
+    }
+
+    [Theory, MemberData(nameof(Variants))]
+    public async Task Structs_AllWays_AppendOnce(ProducerMode mode, bool portable)
+    {
+        PlatformScope.Use(portable);
+        using var queue = new MappedFileQueue<Tick>(
+            new() { StorePath = _store.StorePath, SegmentSize = 4096, ProducerMode = mode });
+        using MappedFileIdempotentProducer<Tick> producer = queue.OpenProducer("ticks");
+        for (long i = 0; i < 300; i += 3)
+        {
+            Tick tick = Tick.Make(1, i);
+            Assert.True(producer.TryProduce(in tick, (ulong)i + 1));
+            Assert.False(producer.TryProduce(in tick, (ulong)i + 1));
+            Assert.True(await producer.TryProduceAsync(Tick.Make(1, i + 1), (ulong)i + 2));
+            Assert.False(await producer.TryProduceAsync(Tick.Make(1, i + 1), (ulong)i + 2));
+            Assert.Equal(1, producer.TryProduceBatch([Tick.Make(1, i), Tick.Make(1, i + 1), Tick.Make(1, i + 2)], (ulong)i + 1));
+        }
+
+        for (long i = 0; i < 300; i++)
+        {
+            Assert.True(queue.Consumer.TryConsume(out Tick tick));
+            Assert.Equal(i, tick.Verify());
+            queue.Consumer.Commit();
+        }
+
+        Assert.False(queue.Consumer.TryConsume(out _));
+    }
+
+    /// <summary>
+    /// Everything is removed while the producer's file is behind. Without it being brought up first, nothing would know the
+    /// sequences any more.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Trim_ProducerIsBehind_SequencesOutliveTheirMessages(bool isOpen)
+    {
+        using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false, DurabilityLevel.PageCache);
+        MappedFileIdempotentProducer producer = queue.OpenProducer("orders");
+        try
+        {
+            for (ulong sequence = 1; sequence <= 200; sequence++)
+                producer.TryProduce(new byte[100], sequence);
+            if (!isOpen)
+                producer.Dispose();
+            for (int i = 0; i < 100; i++)
+                queue.Producer.Produce(new byte[100]);
+            Assert.True(queue.Trim(long.MaxValue) > 200 * 100);
+            Assert.Equal(200ul, Known(queue).Sequence);
+            Assert.Equal(!isOpen, IsClosed(queue));
+        }
+        finally
+        {
+            producer.Dispose();
+        }
+
+        using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
+        Assert.Equal(200ul, again.LastSequence);
+        Assert.False(again.TryProduce("x"u8, 200));
+        Assert.False(IsClosed(queue));
+    }
+
+    /// <summary>The file of a producer never knows more than what is on disk.</summary>
+    [Fact]
+    public void File_MessagesAreNotDurable_SaysNothingOfThem()
+    {
+        using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false, DurabilityLevel.PageCache, 1 << 20);
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+        {
+            for (ulong sequence = 1; sequence <= 5000; sequence++)
+                producer.TryProduce(new byte[200], sequence);
+            Assert.Equal(0ul, Known(queue).Sequence);
+            long durable = queue.Flush();
+            for (ulong sequence = 5001; sequence <= 10_000; sequence++)
+                producer.TryProduce(new byte[200], sequence);
+            Assert.InRange(Known(queue).Sequence, 1ul, 5000ul);
+            Assert.InRange(Known(queue).Offset, 1, durable);
+        }
+
+        using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
+        Assert.Equal(10_000ul, again.LastSequence);
+    }
+
+    [Fact]
+    public void Snapshot_OfAStoreWithProducers_KnowsTheirSequences()
+    {
+        string copy = _store.StorePath + "-copy";
+        using (MappedFileQueue queue = Open(ProducerMode.Shared, portable: false))
+        {
+            using MappedFileIdempotentProducer producer = queue.OpenProducer("orders");
+            for (ulong sequence = 1; sequence <= 100; sequence++)
+                producer.TryProduce(new byte[200], sequence);
+            queue.Snapshot(copy);
+            producer.TryProduce(new byte[200], 101);
+        }
+
+        using var snapshot = new MappedFileQueue(new MappedFileQueueOptions { StorePath = copy });
+        using MappedFileIdempotentProducer there = snapshot.OpenProducer("orders");
+        Assert.Equal(100ul, there.LastSequence);
+        Assert.True(there.TryProduce("other"u8, 101));
+    }
+
+    [Fact]
+    public void DeleteProducer_KnownAndUnknown_ForgetsAndTells()
+    {
+        using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false);
+        Assert.False(queue.DeleteProducer("orders"));
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+        {
+            producer.Produce("1"u8);
+            Assert.Throws<QueueInUseException>(() => queue.DeleteProducer("orders"));
+        }
+
+        Assert.True(queue.DeleteProducer("Orders"));
+        using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
+        Assert.Equal(0ul, again.LastSequence);
+        foreach (string id in new[] { "", "a/b", new string('x', 101) })
+            Assert.Throws<ArgumentException>("id", () => queue.OpenProducer(id));
+    }
+
+    /// <summary>Hostile bytes in the producer's file: a typed error, and the removal of segments continues.</summary>
+    [Theory]
+    [InlineData(0)]
+    [InlineData(8)]
+    [InlineData(20)]
+    [InlineData(60)]
+    public void Open_DamagedFile_IsRefusedUntilItIsDeleted(int at)
+    {
+        using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false);
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+        {
+            for (ulong sequence = 1; sequence <= 100; sequence++)
+                producer.TryProduce(new byte[200], sequence);
+        }
+
+        string path = _store.PathOf("offset", "producers", "orders.producer");
+        byte[] page = File.ReadAllBytes(path);
+        page[at] ^= 0x10;
+        File.WriteAllBytes(path, page);
+
+        QueueCorruptException error = Assert.Throws<QueueCorruptException>(() => queue.OpenProducer("orders"));
+        Assert.Contains("DeleteProducer", error.Message, StringComparison.Ordinal);
+        Assert.True(queue.Trim(long.MaxValue) > 0);
+        Assert.True(queue.DeleteProducer("orders"));
+        queue.OpenProducer("orders").Dispose();
+    }
+
+    /// <summary>Messages of another store's producer, copied here with their numbers, count for nobody.</summary>
+    [Fact]
+    public void Carried_Numbers_DoNotCount()
+    {
+        using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false);
+        ulong id;
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+        {
+            producer.Produce("1"u8);
+            queue.Consumer.Consume();
+            id = queue.Consumer.Headers!.ProducerId;
+        }
+
+        queue.Producer.Produce("x"u8, new ProduceOptions { Headers = new() { ProducerId = id, Sequence = 1000 } });
+        using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
+        Assert.Equal(1ul, again.LastSequence);
+    }
+
+    /// <summary>
+    /// An asynchronous call that waits for consumers: nobody may overtake it, and its cancellation appends nothing.
+    /// </summary>
+    [Fact]
+    public async Task TryProduceAsync_WaitsForConsumers_IsCountedWhenItIsAppended()
+    {
+        using var queue = new MappedFileQueue(new MappedFileQueueOptions
+        {
+            StorePath = _store.StorePath, SegmentSize = 65536, MaxUnconsumedBytes = 200, Durability = DurabilityLevel.Group,
+        });
+        MappedFileConsumer consumer = queue.Consumer;
+        using MappedFileIdempotentProducer producer = queue.OpenProducer("orders");
+        Assert.True(await producer.TryProduceAsync(new byte[150], 1));
+        using var cancelled = new CancellationTokenSource();
+        Task<bool> waits = producer.TryProduceAsync(new byte[150], 2, cancelled.Token).AsTask();
+        Assert.Equal(1ul, producer.LastSequence);
+        Assert.Throws<InvalidOperationException>(() => producer.TryProduce(new byte[1], 3));
+        cancelled.Cancel();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => waits);
+        waits = producer.TryProduceAsync(new byte[150], 2).AsTask();
+        consumer.Consume();
+        consumer.Commit();
+        Assert.True(await waits);
+        Assert.Equal(2ul, producer.LastSequence);
+        Assert.True(producer.ConfirmedOffset > 300);
+        Assert.False(await producer.TryProduceAsync(new byte[150], 2));
+    }
+
+    [Fact]
+    public void TryProduce_SteadyState_AllocatesNothing()
+    {
+        using var queue = new MappedFileQueue(new() { StorePath = _store.StorePath, SegmentSize = 16 << 20 });
+        using MappedFileIdempotentProducer producer = queue.OpenProducer("orders");
+        ulong sequence = 0;
+        AllocationTests.AssertNothing("numbered", () => producer.TryProduce("message"u8, ++sequence), 5000);
+    }
+
+    private MappedFileQueue Open(
+        ProducerMode mode, bool portable, DurabilityLevel level = DurabilityLevel.Interval, long segmentSize = 4096)
+    {
+        PlatformScope.Use(portable);
+        return new MappedFileQueue(new MappedFileQueueOptions
+        {
+            StorePath = _store.StorePath, SegmentSize = segmentSize, ProducerMode = mode, Durability = level,
+        });
+    }
+
+    private (ulong Sequence, long Offset) Known(MappedFileQueue queue) => Look(queue, file => file.Known);
+
+    private bool IsClosed(MappedFileQueue queue) => Look(queue, file => file.IsClosed);
+
+    private T Look<T>(MappedFileQueue queue, Func<ProducerFile, T> look)
+    {
+        Assert.True(queue.GetInfo().StoreId != Guid.Empty);
+        byte[] meta = File.ReadAllBytes(_store.PathOf("queue.meta"));
+        using var directory = MappedFileQueues.Platform.Choice.CurrentPlatform.Services.OpenDirectory(
+            _store.StorePath, create: false, mode: null)!;
+        using ProducerFile file = ProducerFile.TryOpen(directory, StoreMeta.Parse(meta, ""), ProducerFile.NameOf("orders"))!;
+        return look(file);
+    }
+
+    private static ReadOnlyMemory<byte> Bytes(string text) => System.Text.Encoding.UTF8.GetBytes(text);
+
+    private static List<string> Read(MappedFileQueue queue)
+    {
+        List<string> read = [];
+        while (queue.Consumer.TryConsume(out ReadOnlySpan<byte> message))
+        {
+            read.Add(System.Text.Encoding.UTF8.GetString(message));
+            queue.Consumer.Commit();
+        }
+
+        return read;
+    }
+}
