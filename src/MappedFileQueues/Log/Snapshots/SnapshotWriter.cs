@@ -1,6 +1,7 @@
 using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
@@ -63,6 +64,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             CopyUnlinked(target);
             int consumerCount = CopyCursors(target);
             CopyRetention(target, meta);
+            CopyIndex(target, meta);
             var checkpoints = new CheckpointFile(target.Directory, meta.StoreId);
             checkpoints.Create(store.Os.Boot.Stored);
             checkpoints.WriteBoth(_end, store.Control.Epoch, store.Os.Boot.Stored);
@@ -216,5 +218,11 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
     {
         if (RetentionFile.Read(store.Directory, store.Meta.StoreId) is { } policy)
             RetentionFile.Write(target.Directory, meta.StoreId, policy);
+    }
+
+    private void CopyIndex(SnapshotTarget target, StoreMeta meta)
+    {
+        using IndexFile? index = IndexFile.TryOpen(store.Directory, store.Meta);
+        index?.CopyTo(target.Directory, meta, index.Page with { StoreId = meta.StoreId }, _first, _end);
     }
 }

@@ -1,0 +1,21 @@
+using System.Runtime.CompilerServices;
+
+namespace MappedFileQueues.Format;
+
+/// <summary>
+/// The times that messages carry. A message without one counts as of the time at which a flush counted it.
+/// </summary>
+internal static class MessageTimes
+{
+    /// <summary>The first bytes of a payload that <see cref="TimeOf"/> may read.</summary>
+    public const int Reach = 16;
+
+    /// <summary>Whether a message may carry a time. The walks ask it of every header.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static bool MayBeIn(ulong header) => false;
+
+    /// <summary>A message's own time in units of 100 ns since 1970-01-01 UTC; null when it has none.</summary>
+    /// <param name="header">The frame's header.</param>
+    /// <param name="payload">The first bytes of its payload, up to <see cref="Reach"/>.</param>
+    public static long? TimeOf(ulong header, ReadOnlySpan<byte> payload) => null;
+}
