@@ -90,12 +90,22 @@ internal static class ToolOptions
         return option;
     }
 
-    /// <summary>A place in the log: an offset, or one of two words.</summary>
+    /// <summary>A place in the log: an offset, the number of a message, a time, or one of two words.</summary>
     public static Option<QueueStart?> Place(string name, string description, string earliest, string latest) => Value(
-        name, description, $"{earliest}|{latest}|OFFSET", $"an offset, {earliest} or {latest}",
+        name, $"{description} #NUMBER is a message's number from 0 on; a TIME is such as 2026-01-31T12:00Z, and nothing of it or "
+            + "later is missed.",
+        $"{earliest}|{latest}|OFFSET|#NUMBER|TIME",
+        $"an offset, #NUMBER, a time such as 2026-01-31T12:00Z, {earliest} or {latest}",
         text => text == earliest ? QueueStart.Earliest
             : text == latest ? QueueStart.Latest
-            : ParseOffset(text) is { } offset ? (QueueStart?)QueueStart.FromOffset(offset) : null);
+            : ParseOffset(text) is { } offset ? QueueStart.FromOffset(offset)
+            : text.StartsWith('#') && ParseOffset(text[1..]) is { } number ? QueueStart.FromMessage(number)
+            : ParseDate(text) is { } time ? (QueueStart?)QueueStart.FromTime(time) : null);
+
+    /// <summary>A time in UTC, or with its difference, that begins with the year; null for another text.</summary>
+    private static DateTimeOffset? ParseDate(string text) =>
+        text is [_, _, _, _, '-', ..] && DateTimeOffset.TryParse(
+            text, CultureInfo.InvariantCulture, DateTimeStyles.AssumeUniversal, out DateTimeOffset time) ? time : null;
 
     /// <summary>The offset that a text says; null for another text.</summary>
     public static long? ParseOffset(string text) =>

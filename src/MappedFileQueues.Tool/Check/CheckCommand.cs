@@ -20,8 +20,9 @@ internal static class CheckCommand
         Option<long?> warnLag = ToolOptions.Size("--warn-lag", "More bytes unread are a warning.", 0);
         Option<TimeSpan?> maxAge = ToolOptions.Duration(
             "--max-age",
-            "A message that has waited longer for a consumer is critical. Each checkpoint notes the time, so the alarm is late "
-                + "by a tenth of the age and two seconds at most; without flushes, by as much as a segment takes to fill.");
+            "A message that has waited longer for a consumer is critical. Flushes note the time, so the alarm is late by a tenth "
+                + "of the age and two seconds at most; without flushes, by as much as a segment takes to fill.");
+        maxAge.Aliases.Add("--max-lag-time");
         Option<TimeSpan?> warnAge = ToolOptions.Duration("--warn-age", "As --max-age, as a warning.");
         Option<long?> maxUnflushed = ToolOptions.Size(
             "--max-unflushed", "More appended bytes that are not on disk are critical.", 0);

@@ -1,4 +1,3 @@
-using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Tool.DeadLetters;
 
 namespace MappedFileQueues.Tool.Check;
@@ -9,14 +8,12 @@ internal sealed class StoreCheck
     private readonly ReadOnlyStore _store;
     private readonly CheckLimits _limits;
     private readonly MappedFileQueueInfo _info;
-    private readonly List<TimeMark> _marks;
     private readonly List<CheckProblem> _problems = [];
 
     private StoreCheck(ReadOnlyStore store, CheckLimits limits)
     {
         (_store, _limits) = (store, limits);
         _info = store.GatherInfo();
-        _marks = new CheckpointFile(store.Directory, store.Meta.StoreId).ReadMarks();
     }
 
     /// <summary>Looks at the store; takes as long as a claim may stand if one does.</summary>
@@ -89,7 +86,8 @@ internal sealed class StoreCheck
     private TimeSpan CheckAge(IReadOnlyList<MappedFileConsumerInfo> consumers)
     {
         (TimeSpan oldest, string name) = consumers.Where(consumer => consumer.Lag > 0)
-            .Select(consumer => (AgeAt(consumer.Offset), consumer.Name)).DefaultIfEmpty((TimeSpan.Zero, ""))
+            .Select(consumer => (consumer.LagTime ?? AgeByFile(consumer.Offset), consumer.Name))
+            .DefaultIfEmpty((TimeSpan.Zero, ""))
             .MaxBy(one => one.Item1);
         Hold($"consumer {ConsumerName.Show(name)} has not read what was written {Show(oldest)} ago or earlier",
             oldest, _limits.AgeMax, _limits.AgeWarning, Show);
@@ -105,32 +103,13 @@ internal sealed class StoreCheck
             Warn($"{text}, more than {show(much)}");
     }
 
-    /// <summary>
-    /// How long the next message has been there, at least: by the marks of time that flushes leave, or by the last write to its
-    /// segment. The rest of a segment may be padding; then the next message is in the next one.
-    /// </summary>
-    private TimeSpan AgeAt(long offset)
+    /// <summary>Where no flush has noted a time: since the last write to the segment.</summary>
+    private TimeSpan AgeByFile(long offset)
     {
-        offset = Math.Max(offset, _info.LogStart);
-        while (true)
-        {
-            long start = _store.Window.StartOf(offset);
-            using PlatformFile? file = _store.Directory.Open(StoreNames.Segment(start), FileOpening.Read);
-            if (file is null)
-                return TimeSpan.Zero;
-            var scanner = new SegmentScanner(file, start, _store.Meta.SegmentLength, _store.Checksum);
-            ulong header;
-            while (scanner.TryReadHeader(offset - start, out header) && FrameHeader.State(header) == FrameState.Padding)
-                offset += FrameHeader.FrameLength(FrameHeader.Length(header));
-            if (offset - start >= _store.Meta.SegmentLength)
-                continue;
-            if (header == 0)
-                return TimeSpan.Zero;
-            DateTimeOffset now = DateTimeOffset.UtcNow;
-            TimeSpan byFile = now - file.LastWritten;
-            TimeSpan byMark = now - (TimeMarks.TimeOf(_marks, offset) ?? now);
-            return byFile > byMark ? byFile : byMark > TimeSpan.Zero ? byMark : TimeSpan.Zero;
-        }
+        long start = _store.Window.StartOf(Math.Max(offset, _info.LogStart));
+        using PlatformFile? file = _store.Directory.Open(StoreNames.Segment(start), FileOpening.Read);
+        TimeSpan age = file is null ? TimeSpan.Zero : DateTimeOffset.UtcNow - file.LastWritten;
+        return age > TimeSpan.Zero ? age : TimeSpan.Zero;
     }
 
     /// <summary>A claim that is seen once may be published a microsecond later; one that still stands is in the way.</summary>

@@ -18,8 +18,7 @@ internal static class ConsumeCommand
                 + "does not move.");
         Option<QueueStart?> from = ToolOptions.Place(
             "--from",
-            "Begin at this offset, at the first message, or after the last one, instead of at the consumer's offset; with "
-                + "--commit the consumer moves there at once.",
+            "Begin there instead of at the consumer's offset; with --commit the consumer moves there at once.",
             "start", "end");
         Option<long?> last = ToolOptions.Number(
             "--last", "Begin this many messages before the end, as --from does.", 0, long.MaxValue);

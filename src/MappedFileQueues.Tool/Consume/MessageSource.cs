@@ -33,12 +33,8 @@ internal sealed class MessageSource : IDisposable
                 name,
                 new ConsumerOptions { Start = from ?? QueueStart.Earliest },
                 consumer => new MappedFileConsumer(_queue, _log = consumer));
-            if (from?.ExactOffset is { } offset)
-                _consumer.AdjustOffset(offset);
-            else if (from?.IsLatest == true)
-                _consumer.SeekToEnd();
-            else if (from is not null)
-                _consumer.SeekToStart();
+            if (from is { } place)
+                _consumer.Seek(place);
         }
         catch
         {

@@ -65,8 +65,7 @@ internal static class ConsumersCommand
         Argument<string> store = ToolOptions.Store();
         Argument<string> name = NameArgument();
         Option<QueueStart?> to = ToolOptions.Place(
-            "--to", "The first message, after the last one, or an offset that `mfq consume --format json` shows.",
-            "earliest", "latest");
+            "--to", "Where it goes on; `mfq consume --format json` shows offsets.", "earliest", "latest");
         to.Required = true;
         StoreOptions opening = new();
         return new Command(

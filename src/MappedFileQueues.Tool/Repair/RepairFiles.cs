@@ -68,6 +68,9 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
         directory.FlushEntries("");
     }
 
+    /// <summary>Takes the index away, which holds nothing that is not in the log.</summary>
+    public void RemoveIndex() => directory.Delete(StoreNames.Index);
+
     private void WriteRecord(string name, long offset, long epoch, Guid boot)
     {
         KeepCopy(name);

@@ -60,6 +60,12 @@ internal sealed class RepairPlan
         RepairPlan plan = new(store, found);
         foreach (DamagedRange damage in found.Damages)
             plan.AddDamage(damage);
+        if (plan._segmentRepairs.Count > 0 && store.Directory.Identify(StoreNames.Index) is not null)
+        {
+            // It counts messages that become padding. Without it they are counted by walking.
+            plan.Add(StoreNames.Index, "removed: messages are numbered anew", null, static files => files.RemoveIndex());
+        }
+
         foreach ((long start, SegmentRepair repair) in plan._segmentRepairs)
             plan.AddSegment(start, repair);
         plan.AddCursorsInPadding();

@@ -3,8 +3,8 @@ namespace MappedFileQueues.Tool.Transfer;
 /// <summary>Which messages of a store `mfq export` and `mfq replay` take.</summary>
 internal sealed class SourceOptions : IOptionGroup
 {
-    private readonly Option<long?> _from = ToolOptions.Number(
-        "--from", "Begin at this offset instead of at the first message.", 0, long.MaxValue);
+    private readonly Option<QueueStart?> _from = ToolOptions.Place(
+        "--from", "Begin there instead of at the first message.", "start", "end");
 
     private readonly Option<bool> _skipDamage = ToolOptions.Flag(
         "--skip-damage", "Continue after damage, and tell it on standard error.");
@@ -17,7 +17,7 @@ internal sealed class SourceOptions : IOptionGroup
 
     public ConsumePlan Of(ParseResult parsed, string storePath) => new(storePath)
     {
-        From = parsed.GetValue(_from) is { } offset ? QueueStart.FromOffset(offset) : null,
+        From = parsed.GetValue(_from),
         SkipsDamage = parsed.GetValue(_skipDamage),
     };
 }

@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log;
+using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
@@ -51,12 +52,29 @@ internal static unsafe class ConsumerStart
         if (start.CountFromEnd is { } count)
             return FrameStarts.FindFromEnd(store, count, FrameStarts.FindEnd(store, retention, policy, SafeWalkStart(store)));
 
+        if (start.Time is not null || start.MessageNumber is not null)
+        {
+            // The index first: what it speaks of is before the end.
+            using var search = new MessageSearch(store);
+            long end = FrameStarts.FindEnd(store, retention, policy, SafeWalkStart(store));
+            return start.Time is { } time
+                ? search.OffsetOf(time, end, store.Settings.TimeProvider.GetUtcNow())
+                : search.OffsetOf(start.MessageNumber!.Value, end);
+        }
+
         if (start.ExactOffset is not { } offset)
             return store.LogStart;
         if (offset < store.LogStart || offset % FrameHeader.Size != 0 || !FrameStarts.Contains(store, retention, policy, offset))
             throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
                 + $"first={store.LogStart}, path={store.Path}. Use an offset that a read or Produce returned.");
         return offset;
+    }
+
+    /// <summary>How many messages begin before an offset, since number 0.</summary>
+    public static long FindNumber(LogStore store, RetentionThread retention, long offset, CorruptionPolicy policy)
+    {
+        using var search = new MessageSearch(store);
+        return search.NumberAt(offset, FrameStarts.FindEnd(store, retention, policy, SafeWalkStart(store)));
     }
 
     /// <summary>The tail hint may be above a claim; the durable offset is not.</summary>

@@ -119,6 +119,22 @@ internal sealed partial class StoreEngine
         }
     }
 
+    /// <summary>Where a start is now.</summary>
+    public long FindOffset(QueueStart start)
+    {
+        using CallGate.Call call = BeginCall();
+        Store.ThrowIfReplaced();
+        return ConsumerStart.FindNew(Store, RetentionThread, start, Corruption);
+    }
+
+    /// <summary>How many messages begin before an offset, since number 0.</summary>
+    public long FindNumber(long offset)
+    {
+        using CallGate.Call call = BeginCall();
+        Store.ThrowIfReplaced();
+        return ConsumerStart.FindNumber(Store, RetentionThread, offset, Corruption);
+    }
+
     private LogConsumer? TryOpenConsumer(string name, ConsumerOptions options, bool isReset = false)
     {
         using CallGate.Call call = BeginCall();

@@ -173,7 +173,8 @@ internal sealed partial class StoreEngine : IDisposable
     {
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
-        return StoreStatus.Gather(Store.Directory, Store.Meta, Store.Control, countsMessages, isRecovered: true);
+        return StoreStatus.Gather(
+            Store.Directory, Store.Meta, Store.Control, countsMessages, isRecovered: true, Store.Settings.TimeProvider);
     }
 
     /// <summary>What this queue has done itself. Reads no file.</summary>

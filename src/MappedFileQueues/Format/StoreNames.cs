@@ -39,6 +39,9 @@ internal static class StoreNames
     /// <summary>Two slots like those of the checkpoint: everything before the offset was removed.</summary>
     public const string LogStart = "offset/log-start";
 
+    /// <summary>Numbers and times of messages at places a step apart; only a hint.</summary>
+    public const string Index = "offset/index";
+
     private const string SegmentSuffix = ".log";
     private const string SpareSuffix = ".spare";
     private const string CutSuffix = ".cut";

@@ -16,9 +16,16 @@ public sealed class MappedFileConsumerInfo
 
     /// <summary>
     /// The messages of the log from that offset on, up to the end of the published ones; null when they were not counted, or when
-    /// damage is in the way. Asked for by <see cref="MappedFileQueue.GetInfo(bool)"/>.
+    /// damage is in the way of counting. Asked for by <see cref="MappedFileQueue.GetInfo(bool)"/>.
     /// </summary>
     public long? LagMessages { get; init; }
+
+    /// <summary>
+    /// How long the message at that offset has been there, at least: by the message's own time if it has one, otherwise by the
+    /// times that flushes note, which tell too little by a tenth at most, and by one flush interval. Zero when all messages are
+    /// consumed; null when nothing tells, because no flush has passed the message, or damage is in the way.
+    /// </summary>
+    public TimeSpan? LagTime { get; init; }
 
     /// <summary>Whether a process holds the name now.</summary>
     public bool IsAttached { get; init; }
@@ -120,6 +127,12 @@ public sealed class MappedFileQueueInfo
     /// when damage is in the way. Asked for by <see cref="MappedFileQueue.GetInfo(bool)"/>.
     /// </summary>
     public long? MessageCount { get; init; }
+
+    /// <summary>
+    /// The offset at which messages are numbered from 0: where the log began, or where counting had to begin anew. A message
+    /// keeps its number as long as this stays the same.
+    /// </summary>
+    public long NumberedFrom { get; init; }
 
     /// <summary>The offset at which the next frame will be written.</summary>
     public long TailOffset { get; init; }

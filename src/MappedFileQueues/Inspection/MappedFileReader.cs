@@ -152,6 +152,15 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <exception cref="OffsetOutOfRangeException">The exact offset is not a frame's start.</exception>
     public void Seek(QueueStart start) => _reader.Seek(start);
 
+    /// <inheritdoc cref="MappedFileQueue.FindOffset(DateTimeOffset)"/>
+    public long FindOffset(DateTimeOffset time) => _reader.FindOffset(QueueStart.FromTime(time));
+
+    /// <inheritdoc cref="MappedFileQueue.FindOffset(long)"/>
+    public long FindOffset(long messageNumber) => _reader.FindOffset(QueueStart.FromMessage(messageNumber));
+
+    /// <inheritdoc cref="MappedFileQueue.FindNumber"/>
+    public long FindNumber(long offset) => _reader.FindNumber(offset);
+
     /// <summary>The state of the store now, read from its files.</summary>
     /// <returns>The state.</returns>
     public MappedFileQueueInfo GetInfo() => _reader.GatherInfo(countsMessages: false);

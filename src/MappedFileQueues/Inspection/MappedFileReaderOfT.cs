@@ -80,6 +80,15 @@ public sealed unsafe class MappedFileReader<T> : IDisposable
     /// <inheritdoc cref="MappedFileReader.Seek"/>
     public void Seek(QueueStart start) => _reader.Seek(start);
 
+    /// <inheritdoc cref="MappedFileQueue.FindOffset(DateTimeOffset)"/>
+    public long FindOffset(DateTimeOffset time) => _reader.FindOffset(time);
+
+    /// <inheritdoc cref="MappedFileQueue.FindOffset(long)"/>
+    public long FindOffset(long messageNumber) => _reader.FindOffset(messageNumber);
+
+    /// <inheritdoc cref="MappedFileQueue.FindNumber"/>
+    public long FindNumber(long offset) => _reader.FindNumber(offset);
+
     /// <inheritdoc cref="MappedFileReader.GetInfo()"/>
     public MappedFileQueueInfo GetInfo() => _reader.GetInfo();
 

@@ -96,11 +96,11 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     private long Confirmed => IsRecovered ? LogFilesLook.Confirmed(_control!) : 0;
 
     /// <summary>The end of the published messages: where a reader starts that wants only later ones.</summary>
-    public long FindLatest() => GatherInfo().PublishedOffset;
+    public long FindLatest() => StoreStatus.FindPublished(Directory, Meta, _control, IsOfThisBoot);
 
     /// <summary>The current state of the store.</summary>
     public MappedFileQueueInfo GatherInfo(bool countsMessages = false) =>
-        StoreStatus.Gather(Directory, Meta, _control, countsMessages, IsOfThisBoot);
+        StoreStatus.Gather(Directory, Meta, _control, countsMessages, IsOfThisBoot, TimeProvider.System);
 
     /// <summary>Whether an offset is a frame's start or the tail, by a walk from its segment's first byte.</summary>
     public bool IsFrameStart(long offset)

@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Reading;
 
 namespace MappedFileQueues.Inspection;
@@ -151,6 +152,30 @@ internal sealed unsafe class StoreReader : IDisposable
         }
     }
 
+    /// <summary>Where a start is; the reader stays where it is.</summary>
+    public long FindOffset(QueueStart start) => Look(() => Find(start));
+
+    /// <summary>How many messages begin before an offset, since number 0.</summary>
+    public long FindNumber(long offset) => Look(() =>
+    {
+        using var search = new MessageSearch(_store);
+        return search.NumberAt(offset, Find(QueueStart.Latest));
+    });
+
+    private long Look(Func<long> find)
+    {
+        _reader.BeginCall();
+        try
+        {
+            ThrowIfDisposed();
+            return find();
+        }
+        finally
+        {
+            _reader.EndCall();
+        }
+    }
+
     public MappedFileQueueInfo GatherInfo(bool countsMessages)
     {
         _reader.BeginCall();
@@ -228,6 +253,18 @@ internal sealed unsafe class StoreReader : IDisposable
 
         if (start.CountFromEnd is { } count)
             return FrameStarts.FindFromEnd(_store, count, Find(QueueStart.Latest));
+        if (start.Time is { } time)
+        {
+            using var search = new MessageSearch(_store);
+            return search.OffsetOf(time, Find(QueueStart.Latest), DateTimeOffset.UtcNow);
+        }
+
+        if (start.MessageNumber is { } number)
+        {
+            using var search = new MessageSearch(_store);
+            return search.OffsetOf(number, Find(QueueStart.Latest));
+        }
+
         if (start.ExactOffset is not { } offset)
             return _store.LogStart;
         // Where its messages were removed, the first read steps over them, and tells.

@@ -21,21 +21,33 @@ internal static unsafe class StoreStatus
     /// <param name="countsMessages">Whether messages are counted, which walks over them all.</param>
     /// <param name="isRecovered">Whether the store was recovered in this boot. Then readers step over a dead producer's claim;
     /// else what is after it may be cut off.</param>
+    /// <param name="time">Tells the time of now.</param>
     public static MappedFileQueueInfo Gather(
-        HeldDirectory directory, StoreMeta meta, ControlPage? control, bool countsMessages, bool isRecovered)
+        HeldDirectory directory, StoreMeta meta, ControlPage? control, bool countsMessages, bool isRecovered, TimeProvider time)
     {
         while (true)
         {
-            if (TryGather(directory, meta, control, countsMessages, isRecovered) is { } info)
+            if (TryGather(directory, meta, control, countsMessages, isRecovered, time.GetUtcNow()) is { } info)
                 return info;
         }
     }
 
+    /// <summary>The end of what readers can read.</summary>
+    public static long FindPublished(HeldDirectory directory, StoreMeta meta, ControlPage? page, bool isRecovered)
+    {
+        ControlPage? control = page?.IsColdBlockValid(meta.StoreId) == true ? page : null;
+        SegmentStarts segments = LogStartSearch.List(directory, meta);
+        long from = Math.Max(
+            LogStartSearch.Find(directory, meta, control), new CheckpointFile(directory, meta.StoreId).Read()?.Offset ?? 0);
+        return Walk(directory, meta, from, segments.Count == 0 ? 0 : segments.Max, [], isRecovered).Published;
+    }
+
     private static MappedFileQueueInfo? TryGather(
-        HeldDirectory directory, StoreMeta meta, ControlPage? page, bool countsMessages, bool isRecovered)
+        HeldDirectory directory, StoreMeta meta, ControlPage? page, bool countsMessages, bool isRecovered, DateTimeOffset now)
     {
         // Of a page that is not valid no word counts.
         ControlPage? control = page?.IsColdBlockValid(meta.StoreId) == true ? page : null;
+        using var lag = new ConsumerLag(directory, meta, control, now);
         long passed = LogFilesLook.PassedTo(directory, meta, control);
         long oldest = LogStartSearch.Find(directory, meta, control);
         SegmentStarts segments = LogStartSearch.List(directory, meta);
@@ -52,17 +64,17 @@ internal static unsafe class StoreStatus
             return null; // Retention has removed what was to be looked at.
         if (published < LogStartSearch.Find(directory, meta, control))
             return null; // Retention has overtaken the walk.
-        MessageCounter? counter = countsMessages ? new MessageCounter(directory, meta, new FrameChecksum(meta.LogId)) : null;
-        counter?.Count(oldest, published);
+        lag.Begin(oldest, published, countsMessages);
         List<StoredCursor> problems = [];
-        List<MappedFileConsumerInfo> consumers = FindConsumers(directory, published, counter, oldest, problems);
-        while (counter is not null && LogStartSearch.Find(directory, meta, control) is var now && now != oldest)
+        List<MappedFileConsumerInfo> consumers = FindConsumers(directory, published, lag, problems);
+        while (countsMessages && LogStartSearch.Find(directory, meta, control) is var logStart && logStart != oldest)
         {
             // A segment that was removed during the count may have been another one when it was read.
-            oldest = now;
+            oldest = logStart;
             if (published < oldest)
                 return null;
-            consumers = FindConsumers(directory, published, counter, oldest, problems);
+            lag.Oldest = oldest;
+            consumers = FindConsumers(directory, published, lag, problems);
         }
 
         // P11 acquire: pairs with P11 full in WakeSignal.
@@ -72,7 +84,7 @@ internal static unsafe class StoreStatus
         RetentionOptions? policy = ReadPolicy(directory, meta, out bool isPolicyDamaged);
         RetentionPlan plan = policy is null
             ? default
-            : RetentionPlan.Make(directory, meta, policy, oldest, published, TimeProvider.System.GetUtcNow());
+            : RetentionPlan.Make(directory, meta, policy, oldest, published, now);
         return new MappedFileQueueInfo
         {
             StorePath = directory.Path,
@@ -93,7 +105,8 @@ internal static unsafe class StoreStatus
             HasDamagedCursor = problems.Any(cursor => cursor.IsDamaged),
             FileProblems = fileProblems,
             PublishedOffset = published,
-            MessageCount = counter?.CountFrom(oldest, oldest),
+            MessageCount = lag.CountFrom(oldest),
+            NumberedFrom = lag.NumberedFrom,
             TailOffset = tail,
             ConfirmedOffset = confirmed,
             // P13 acquire: pairs with P13 full in ClaimRepair.
@@ -197,7 +210,7 @@ internal static unsafe class StoreStatus
     }
 
     private static List<MappedFileConsumerInfo> FindConsumers(
-        HeldDirectory directory, long published, MessageCounter? counter, long oldest, List<StoredCursor> problems)
+        HeldDirectory directory, long published, ConsumerLag lag, List<StoredCursor> problems)
     {
         List<MappedFileConsumerInfo> consumers = [];
         problems.Clear();
@@ -214,7 +227,8 @@ internal static unsafe class StoreStatus
                 Name = name,
                 Offset = offset,
                 Lag = Math.Max(0, published - offset),
-                LagMessages = counter?.CountFrom(offset, oldest),
+                LagMessages = lag.CountFrom(offset),
+                LagTime = lag.AgeFrom(offset),
                 IsAttached = probe is null,
             });
         }

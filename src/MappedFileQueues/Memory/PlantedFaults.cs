@@ -121,6 +121,15 @@ internal enum PlantedFault
     /// <summary>An Exclusive producer leaves the old bytes at the next header's place.</summary>
     NextHeaderNotZeroed,
 
+    /// <summary>The index speaks of messages before they are on disk.</summary>
+    IndexAboveConfirmed,
+
+    /// <summary>An entry of the index is used although the log holds something else there.</summary>
+    IndexStaleTrusted,
+
+    /// <summary>An entry of the index is used although it counts from another origin.</summary>
+    IndexSeriesIgnored,
+
     /// <summary>A dead claim becomes padding without a wake-up of the sleepers.</summary>
     SilentRepair,
 

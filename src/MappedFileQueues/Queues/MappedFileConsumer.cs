@@ -307,6 +307,14 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         AdjustOffset(offset);
     }
 
+    /// <summary>
+    /// Moves the consumer and stores its place, as <see cref="AdjustOffset"/> does. A message in hand counts as not read.
+    /// </summary>
+    /// <param name="start">Where it continues, found as for a new consumer.</param>
+    /// <exception cref="OffsetOutOfRangeException">The exact offset is not a frame's start, or the message of that number is not
+    /// there.</exception>
+    public void Seek(QueueStart start) => _queue.Seek(_core, start);
+
     /// <summary>Moves to the end of the published messages and stores that offset.</summary>
     public void SeekToEnd() => Seek(QueueStart.Latest);
 
@@ -363,8 +371,6 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         _reader.ForgetSpan();
         return true;
     }
-
-    private void Seek(QueueStart start) => _queue.Seek(_core, start);
 
     private sealed class CopyChannel(MappedFileConsumer consumer) : ConsumerChannelReader<ReadOnlyMemory<byte>>(consumer._core)
     {

@@ -269,6 +269,14 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         AdjustOffset(offset);
     }
 
+    /// <summary>
+    /// Moves the consumer and stores its place, as <see cref="AdjustOffset"/> does. A message in hand counts as not read.
+    /// </summary>
+    /// <param name="start">Where it continues, found as for a new consumer.</param>
+    /// <exception cref="OffsetOutOfRangeException">The exact offset is not a frame's start, or the message of that number is not
+    /// there.</exception>
+    public void Seek(QueueStart start) => _queue.Seek(_core, start);
+
     /// <summary>Moves to the end of the published messages and stores that offset.</summary>
     public void SeekToEnd() => Seek(QueueStart.Latest);
 
@@ -286,8 +294,6 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     }
 
     private bool IsMessageThere(out bool isThere) => isThere = _core.IsMessageThere();
-
-    private void Seek(QueueStart start) => _queue.Seek(_core, start);
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     private bool Wait(TimeSpan timeout, CancellationToken cancellationToken, out T message) =>

@@ -252,6 +252,15 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="InvalidOperationException">This thread has an open claim and would wait for itself.</exception>
     public long Snapshot(string target, SnapshotOptions? options = null) => _core.Snapshot(target, options).Offset;
 
+    /// <inheritdoc cref="MappedFileQueue.FindOffset(DateTimeOffset)"/>
+    public long FindOffset(DateTimeOffset time) => _core.FindOffset(QueueStart.FromTime(time));
+
+    /// <inheritdoc cref="MappedFileQueue.FindOffset(long)"/>
+    public long FindOffset(long messageNumber) => _core.FindOffset(QueueStart.FromMessage(messageNumber));
+
+    /// <inheritdoc cref="MappedFileQueue.FindNumber"/>
+    public long FindNumber(long offset) => _core.FindNumber(offset);
+
     /// <summary>The state of the store now, read from its files.</summary>
     /// <returns>The state.</returns>
     public MappedFileQueueInfo GetInfo() => _core.GetInfo();

@@ -19,9 +19,10 @@ internal static class FolderLadder
     [
         "Errors", "Threads", "Settings",
         "Platform", "Platform/Linux/Calls", "Platform/Linux", "Platform/Portable", "Platform/Choice",
-        "Memory", "Format", "Format/Headers", "Queues/Options", "Segments",
-        "Log/StoreFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Sequences", "Log/Opening", "Log/Flushing",
-        "Log/Retention", "Log/Appending", "Log/Reading", "Log/Snapshots", "Queues/Serializers", "Inspection", "Engine", "Queues",
+        "Memory", "Format", "Format/Headers", "Format/Index", "Queues/Options", "Segments",
+        "Log/StoreFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Sequences", "Log/Index", "Log/Opening",
+        "Log/Flushing", "Log/Retention", "Log/Appending", "Log/Reading", "Log/Snapshots", "Queues/Serializers", "Inspection",
+        "Engine", "Queues",
     ];
 
     /// <summary>

@@ -33,6 +33,9 @@ internal sealed unsafe partial class FlushEngine
     /// <summary>How long it sleeps while it waits for a publish: a process that only polls may attach meanwhile.</summary>
     private static readonly TimeSpan IdleSleepMax = TimeSpan.FromMinutes(1);
 
+    /// <summary>How often the index is brought up to the durable offset, at most.</summary>
+    private static readonly TimeSpan IndexInterval = TimeSpan.FromSeconds(1);
+
     /// <summary>How long the end of a queue waits for another process's flush.</summary>
     private static readonly TimeSpan EndWaitMax = TimeSpan.FromSeconds(1);
 
@@ -45,6 +48,7 @@ internal sealed unsafe partial class FlushEngine
     private volatile bool _rolled;
     private long _lastTick;
     private long _lastRoll;
+    private long _lastIndex;
     private int _ticksLeft;
     private bool _isIdle = true;
     private bool _waitsForPublish;
@@ -184,7 +188,8 @@ internal sealed unsafe partial class FlushEngine
     /// </summary>
     private bool TrySleepUntilPublish(int notices)
     {
-        if (!_isIdle || !_ticks || _rolled || IsAnyPending || _store.HasPollers || _store.Wake.IsPoisoned || !IsCheckpointed)
+        if (!_isIdle || !_ticks || _rolled || IsAnyPending || _store.HasPollers || _store.Wake.IsPoisoned || !IsCheckpointed
+            || !IsIndexComplete)
             return false;
         if (_store.Wake.Prepare(out ulong sequence) < WakeSignal.SleepMax)
             return false;
@@ -221,6 +226,8 @@ internal sealed unsafe partial class FlushEngine
             ServePending();
             ServeRoll();
             ServeTick();
+            if (Left(_lastIndex, IndexInterval) <= TimeSpan.Zero)
+                KeepIndex(isLast: false);
         }
         catch (QueueDeletedException error)
         {
@@ -241,7 +248,7 @@ internal sealed unsafe partial class FlushEngine
     {
         if (_stopping)
             return;
-        (_lastTick, _lastRoll, _ticksLeft, _isIdle) = (0, 0, 0, true);
+        (_lastTick, _lastRoll, _lastIndex, _ticksLeft, _isIdle) = (0, 0, 0, 0, true);
         Serve();
         if (_ticks)
             Notice();
@@ -353,6 +360,26 @@ internal sealed unsafe partial class FlushEngine
         // Calls that wait for their own flush leave the checkpoint to this thread.
         if (IsCheckpointDue)
             CheckpointDurable();
+    }
+
+    private bool IsIndexComplete => _index.CompleteTo == _store.ConfirmedOffset;
+
+    /// <summary>Brings the index up to the durable offset, in pieces, unless another thread or process flushes.</summary>
+    private void KeepIndex(bool isLast)
+    {
+        _lastIndex = Stopwatch.GetTimestamp();
+        bool isMore = !IsIndexComplete && !_store.Wake.IsPoisoned && _store.CorruptAt < 0;
+        while (isMore && TryTakeBoth())
+        {
+            try
+            {
+                isMore = _index.CatchUp(isLast) && !isLast && !_stopping;
+            }
+            finally
+            {
+                ReleaseBoth();
+            }
+        }
     }
 
     /// <summary>The interval's flush.</summary>

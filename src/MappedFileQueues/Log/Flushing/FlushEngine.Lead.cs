@@ -92,21 +92,41 @@ internal sealed unsafe partial class FlushEngine
     /// </summary>
     private bool TryLeadOneRound(long? limit, bool checkpoint)
     {
-        if (!TryTakeLead())
+        if (!TryTakeBoth())
             return false;
         try
         {
-            if (!TryTakeLease())
-                return false;
-            try
-            {
-                Round(limit, checkpoint);
-                return true;
-            }
-            finally
-            {
-                _lease.Release();
-            }
+            Round(limit, checkpoint);
+            return true;
+        }
+        finally
+        {
+            ReleaseBoth();
+        }
+    }
+
+    /// <summary>Takes the lead and the lock without waiting; false when another thread or process leads.</summary>
+    private bool TryTakeBoth()
+    {
+        if (!TryTakeLead())
+            return false;
+        bool isTaken = false;
+        try
+        {
+            return isTaken = TryTakeLease();
+        }
+        finally
+        {
+            if (!isTaken)
+                ReleaseLead();
+        }
+    }
+
+    private void ReleaseBoth()
+    {
+        try
+        {
+            _lease.Release();
         }
         finally
         {

@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Index;
 using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Log.Flushing;
@@ -13,6 +14,7 @@ namespace MappedFileQueues.Log.Flushing;
 // 4 at times: write a checkpoint at the target      recovery's walk begins there, or at the one before
 // 5 look for poison, raise durable (full)           recovery walks over the range by its checksums
 // 6 clear the mark                                  the same
+// 7 write entries of the index (IndexKeeper)        the index is behind
 //
 // The durable offset <= published holds at every instant. A checkpoint is above the durable offset only between steps 4 and 5,
 // under the lock, and never above what was synced. Step 4 comes before step 5 so that a flush whose checkpoint fails confirms
@@ -24,6 +26,7 @@ internal sealed unsafe partial class FlushEngine
     private static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
 
     private readonly Lock _timesLock = new();
+    private readonly IndexKeeper _index;
     private (long Count, TimeSpan Total, TimeSpan Longest, DateTimeOffset? Last) _times;
     private long _lastCheckpoint;
 
@@ -94,7 +97,7 @@ internal sealed unsafe partial class FlushEngine
     {
         _store.ThrowIfSeenReplaced();
         _store.ThrowIfDamaged("confirmed");
-        long to = new FrameWalk(_store).FindContiguousEnd(from, limit);
+        long to = _index.Walk(from, limit);
         Debug.Assert(from <= to && to <= limit, "Confirmed <= published <= the end of the tail's segment.");
         if (to <= from)
             return;
@@ -115,6 +118,7 @@ internal sealed unsafe partial class FlushEngine
         SharedWord.RaiseTo(_store.Control.Durable, to);
         ProtocolSteps.Reach(ProtocolStep.DurableRaised);
         SharedWord.WriteRelease(_store.Control.FlushTarget, 0); // P19 release: done; pairs with P19 acquire in TryTakeLease.
+        _index.Note();
         _store.Window.ForgetFlushed(to);
     }
 

@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Threads;
@@ -23,6 +24,7 @@ internal sealed unsafe partial class FlushEngine : IDisposable
     {
         _store = store;
         Failure = new FlushFailure(store);
+        _index = new IndexKeeper(store);
         _lease = store.Directory.OpenRepeatedLock(StoreNames.FlushLock);
         _group = new GroupCommitGate(store.Os, GatheringMax);
         _checkpointed = store.ConfirmedOffset;
@@ -115,6 +117,7 @@ internal sealed unsafe partial class FlushEngine : IDisposable
             if (_ticks && !_store.Wake.IsPoisoned)
                 FlushAtEnd();
             CheckpointDurable();
+            KeepIndex(isLast: true);
         }
         catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
         {

@@ -1,4 +1,6 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Format.Headers;
+using MappedFileQueues.Format.Index;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Segments;
@@ -26,6 +28,15 @@ internal unsafe struct FrameWalk(LogStore store)
 
     /// <summary>The living owner's claim that ended the walk; 0 when none did.</summary>
     public ulong ClaimInTheWay { get; private set; }
+
+    /// <summary>The messages that all walks of this object have passed.</summary>
+    public long Messages { get; private set; }
+
+    /// <summary>Those of them that carry a time.</summary>
+    public long TimedMessages { get; private set; }
+
+    /// <summary>The latest of these times; <see cref="IndexEntry.NoTime"/> when there is none.</summary>
+    public long LatestTime { get; private set; } = IndexEntry.NoTime;
 
     /// <summary>
     /// No frame that is published now begins at or above this. Without a limit, a walk that follows a faster producer would never
@@ -137,16 +148,26 @@ internal unsafe struct FrameWalk(LogStore store)
         long position = offset - segment.Start;
         long end = Math.Min(segment.SegmentLength, limit - segment.Start);
         long readable = 0;
+        long messages = 0;
+        bool isThrough = true;
         while (position < end)
         {
             if (position + FrameHeader.Size > readable && !MayRead(segment, position, out readable))
-                return false;
+            {
+                isThrough = false;
+                break;
+            }
+
             // P4 acquire: pairs with P1 release, P2, P3 and P4 full in the appenders and ClaimRepair.
             ulong header = SharedWord.ReadAcquire((ulong*)(first + position));
             if (header == 0)
             {
                 if (!store.HasPassed(segment.Start + position))
-                    return false;
+                {
+                    isThrough = false;
+                    break;
+                }
+
                 // P4 acquire: once more; pairs with P1 release and P3 full.
                 header = SharedWord.ReadAcquire((ulong*)(first + position));
                 if (header == 0)
@@ -163,7 +184,8 @@ internal unsafe struct FrameWalk(LogStore store)
                     if (IsOutOfTheWay(segment, position, header))
                         continue;
                     ClaimInTheWay = header;
-                    return false;
+                    isThrough = false;
+                    break;
                 }
 
                 // A claim that was published in between as a batch keeps its place, but its first frame is shorter.
@@ -174,12 +196,32 @@ internal unsafe struct FrameWalk(LogStore store)
             }
 
             if (_stopsAtMessages && state != FrameState.Padding)
-                return false;
+            {
+                isThrough = false;
+                break;
+            }
+
+            messages += state != FrameState.Padding ? 1 : 0;
+            if (MessageTimes.MayBeIn(header))
+                NoteTime(segment, position, header, readable);
             position += FrameHeader.FrameLength(FrameHeader.Length(header));
             published = offset = segment.Start + position;
         }
 
-        return true;
+        Messages += messages;
+        return isThrough;
+    }
+
+    private void NoteTime(SegmentMapping segment, long position, ulong header, long readable)
+    {
+        long payload = position + FrameHeader.Size;
+        int length = Math.Min(FrameHeader.Length(header), MessageTimes.Reach);
+        long end = payload + length;
+        if ((end > readable && segment.MakeReadable(payload, end, end) < end)
+            || MessageTimes.TimeOf(header, new ReadOnlySpan<byte>(segment.Pointer + payload, length)) is not { } time)
+            return;
+        TimedMessages++;
+        LatestTime = Math.Max(LatestTime, time);
     }
 
     /// <summary>Whether a header may be loaded there, and up to where that holds.</summary>

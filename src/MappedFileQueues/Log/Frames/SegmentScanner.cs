@@ -90,6 +90,12 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
         return !headers.IsEmpty;
     }
 
+    /// <summary>A message's own time, in the unit of the index; null when it has none.</summary>
+    public long? TimeOf(ulong header, long position) => MessageTimes.MayBeIn(header)
+        ? MessageTimes.TimeOf(
+            header, Bytes(position + FrameHeader.Size, Math.Min(FrameHeader.Length(header), MessageTimes.Reach)))
+        : null;
+
     /// <summary>The first byte at or after a position, below a limit, that is not zero; -1 when all are zero.</summary>
     public long FindNonZero(long position, long limit)
     {

@@ -8,6 +8,18 @@ namespace MappedFileQueues.Log.Frames;
 /// </summary>
 internal static class WholeFrames
 {
+    /// <summary>Whether such a frame begins at an offset.</summary>
+    public static bool Begins(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long offset)
+    {
+        long start = meta.StartOf(offset);
+        using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
+        if (file is null)
+            return false;
+        var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+        return scanner.TryReadHeader(offset - start, out ulong header)
+            && FrameHeader.State(header) != FrameState.Claimed && scanner.IsWhole(header, offset - start);
+    }
+
     /// <summary>Whether such a frame begins in [from, to) of a segment.</summary>
     public static bool IsAnyIn(
         HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long start, long from, long to)

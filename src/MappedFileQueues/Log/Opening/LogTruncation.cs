@@ -1,7 +1,8 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
-using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Sequences;
+using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -12,9 +13,9 @@ namespace MappedFileQueues.Log.Opening;
 /// Removes everything after the tail after a power loss, before the first append. In this order: 1 copy what is not zero into
 /// `salvage/`, 2 zero the rest of the tail's segment, 3 move every later segment into `salvage/` (otherwise its old frames come
 /// back one day), or delete it when it was only prepared and holds nothing of this log, 4 clamp every cursor to the tail
-/// (otherwise new messages are skipped), 5 sync all of it and the directories. The checkpoint with the new epoch is written after
-/// this. After a crash in between, the next opener does the same again, but leaves an existing copy in `salvage/` as it is: the
-/// segment may be half zeroed by now.
+/// (otherwise new messages are skipped), and clear the index beyond it, 5 sync all of it and the directories. The checkpoint with
+/// the new epoch is written after this. After a crash in between, the next opener does the same again, but leaves an existing
+/// copy in `salvage/` as it is: the segment may be half zeroed by now.
 /// </summary>
 /// <param name="directory">The store.</param>
 /// <param name="meta">Its geometry.</param>
@@ -46,6 +47,7 @@ internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, Fra
 
         ClampCursors(tail);
         ProducerSettlement.ForgetBeyond(directory, meta, tail);
+        ClearIndex(tail);
         ProtocolSteps.Reach(ProtocolStep.CursorsClamped);
         if (directory.Identify(StoreNames.Salvage) is not null)
             directory.FlushEntries(StoreNames.Salvage);
@@ -182,6 +184,21 @@ internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, Fra
             if (CursorWord.TryRead(cursor, out long offset) && offset > tail)
                 file.WriteAt(BitConverter.GetBytes(CursorWord.From(tail)), 0);
             file.Sync();
+        }
+    }
+
+    /// <summary>Entries are written for what is on disk. So there are none, unless the disk has lost what it confirmed.</summary>
+    private void ClearIndex(long tail)
+    {
+        try
+        {
+            using IndexFile? file = IndexFile.TryOpen(directory, meta, FileOpening.ReadWrite);
+            file?.ClearFrom(tail);
+        }
+        catch (QueueDiskException)
+        {
+            // It is only a hint, and without it messages are counted anew.
+            WholeFile.TryDelete(directory, StoreNames.Index);
         }
     }
 }

@@ -224,6 +224,8 @@ internal static unsafe class StoreOpening
     {
         // Written under `open`.
         directory.Delete(StoreNames.Retention + WholeFile.TemporarySuffix);
+        // Written by the leader of a flush, and nobody else is here.
+        directory.Delete(StoreNames.Index + WholeFile.TemporarySuffix);
         foreach (string name in directory.List(StoreNames.CommitLog))
         {
             if (!name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal))

@@ -167,6 +167,8 @@ internal sealed class SnapshotTarget : IDisposable
         Directory.Delete(StoreNames.LogStart);
         Directory.Delete(StoreNames.Retention);
         Directory.Delete(StoreNames.Retention + WholeFile.TemporarySuffix);
+        Directory.Delete(StoreNames.Index);
+        Directory.Delete(StoreNames.Index + WholeFile.TemporarySuffix);
     }
 
     /// <summary>

@@ -1,6 +1,7 @@
 using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Sequences;
 using MappedFileQueues.Log.Store;
@@ -69,6 +70,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             foreach ((string name, ulong id, ulong sequence, long offset) in producers)
                 target.Add(name, ProducerLayout.Make(id, meta.StoreId, sequence, offset));
             CopyRetention(target, meta);
+            CopyIndex(target, meta);
             var checkpoints = new CheckpointFile(target.Directory, meta.StoreId);
             checkpoints.Create(store.Os.Boot.Stored);
             checkpoints.WriteBoth(_end, store.Control.Epoch, store.Os.Boot.Stored);
@@ -222,5 +224,11 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
     {
         if (RetentionFile.Read(store.Directory, store.Meta.StoreId) is { } policy)
             RetentionFile.Write(target.Directory, meta.StoreId, policy);
+    }
+
+    private void CopyIndex(SnapshotTarget target, StoreMeta meta)
+    {
+        using IndexFile? index = IndexFile.TryOpen(store.Directory, store.Meta);
+        index?.CopyTo(target.Directory, meta, index.Page with { StoreId = meta.StoreId }, _first, _end);
     }
 }

@@ -25,6 +25,10 @@ public readonly struct QueueStart : IEquatable<QueueStart>
 
     internal long? ExactOffset => _kind == 2 ? _offset : null;
 
+    internal DateTimeOffset? Time => _kind == 4 ? new DateTimeOffset(_offset, TimeSpan.Zero) : null;
+
+    internal long? MessageNumber => _kind == 5 ? _offset : null;
+
     /// <summary>
     /// Starts at an offset, which must be a frame's start or the tail. Any other offset causes an
     /// <see cref="OffsetOutOfRangeException"/> when the start is used.
@@ -50,6 +54,28 @@ public readonly struct QueueStart : IEquatable<QueueStart>
         return messages == 0 ? Latest : new QueueStart(3, messages);
     }
 
+    /// <summary>
+    /// Starts so that no message of this time or later is missed: at the first one that may be. A message's time is its own, or
+    /// else the time at which a flush counted it, up to one flush interval after it was appended. Where messages have no time of
+    /// their own, this begins up to 1 MiB of log too early, never too late, whatever clocks did. A time before all messages is
+    /// the oldest one, a time after all is <see cref="Latest"/>.
+    /// </summary>
+    /// <param name="time">The time.</param>
+    public static QueueStart FromTime(DateTimeOffset time) => new(4, time.UtcTicks);
+
+    /// <summary>
+    /// Starts at the message of a number: so many messages are before it since the first one of the log, or since <see
+    /// cref="MappedFileQueueInfo.NumberedFrom"/>. The number after the last message's is <see cref="Latest"/>. For a message that
+    /// was removed, or is not there yet, the use of the start throws an <see cref="OffsetOutOfRangeException"/>.
+    /// </summary>
+    /// <param name="messageNumber">The number; 0 is the first message.</param>
+    /// <exception cref="ArgumentOutOfRangeException"><paramref name="messageNumber"/> is negative.</exception>
+    public static QueueStart FromMessage(long messageNumber)
+    {
+        ArgumentOutOfRangeException.ThrowIfNegative(messageNumber);
+        return new QueueStart(5, messageNumber);
+    }
+
     /// <summary>Whether both mean the same position.</summary>
     public static bool operator ==(QueueStart left, QueueStart right) => left.Equals(right);
 
@@ -71,6 +97,8 @@ public readonly struct QueueStart : IEquatable<QueueStart>
         0 => "earliest",
         1 => "latest",
         2 => $"offset {_offset}",
+        4 => $"time {Time:u}",
+        5 => $"message {_offset}",
         _ => $"{_offset} before the end",
     };
 }
