@@ -67,6 +67,7 @@ internal static unsafe class StoreStatus
         lag.Begin(oldest, published, countsMessages);
         List<StoredCursor> problems = [];
         List<MappedFileConsumerInfo> consumers = FindConsumers(directory, published, lag, problems);
+        long? messageCount = lag.CountFrom(oldest);
         while (countsMessages && LogStartSearch.Find(directory, meta, control) is var logStart && logStart != oldest)
         {
             // A segment that was removed during the count may have been another one when it was read.
@@ -75,6 +76,7 @@ internal static unsafe class StoreStatus
                 return null;
             lag.Oldest = oldest;
             consumers = FindConsumers(directory, published, lag, problems);
+            messageCount = lag.CountFrom(oldest);
         }
 
         // P11 acquire: pairs with P11 full in WakeSignal.
@@ -105,7 +107,7 @@ internal static unsafe class StoreStatus
             HasDamagedCursor = problems.Any(cursor => cursor.IsDamaged),
             FileProblems = fileProblems,
             PublishedOffset = published,
-            MessageCount = lag.CountFrom(oldest),
+            MessageCount = messageCount,
             NumberedFrom = lag.NumberedFrom,
             TailOffset = tail,
             ConfirmedOffset = confirmed,

@@ -6,8 +6,8 @@ namespace MappedFileQueues;
 /// <summary>
 /// Appends messages of any length under an id, each with a sequence number, so that a repetition after a crash is told apart:
 /// whatever is killed or loses power, no sequence that is in the log is appended again. One thread at a time, in every mode; an
-/// id has one holder across all processes. A message takes 24 bytes more than one of <see cref="MappedFileProducer"/>.
-/// Appending allocates nothing.
+/// id has one holder across all processes. A message takes 24 bytes more than one of <see cref="MappedFileProducer"/>. Appending
+/// allocates nothing.
 /// </summary>
 public sealed class MappedFileIdempotentProducer : IDisposable
 {

@@ -5,9 +5,10 @@ using MappedFileQueues.Log.Appending;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Appends structs under an id, each with a sequence number, so that a repetition after a crash is told apart: whatever is killed or loses power, no sequence that is in the log is appended again. One thread at a time, in every mode; an
-/// id has one holder across all processes. A message takes 24 bytes more than one of <see cref="MappedFileProducer{T}"/>.
-/// Appending allocates nothing.
+/// Appends structs under an id, each with a sequence number, so that a repetition after a crash is told apart: whatever is killed
+/// or loses power, no sequence that is in the log is appended again. One thread at a time, in every mode; an id has one holder
+/// across all processes. A message takes 24 bytes more than one of <see cref="MappedFileProducer{T}"/>. Appending allocates
+/// nothing.
 /// </summary>
 /// <typeparam name="T">The message: a struct without references.</typeparam>
 public sealed unsafe class MappedFileIdempotentProducer<T> : IDisposable

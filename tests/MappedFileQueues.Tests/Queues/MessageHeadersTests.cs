@@ -312,6 +312,40 @@ public sealed class MessageHeadersTests
         }
     }
 
+    /// <summary>
+    /// A message's own time decides where a search begins, whatever the clock of the flushes says; one without a time counts as
+    /// of its flush. The search may begin too early, and never too late.
+    /// </summary>
+    [Theory, InlineData(true), InlineData(false)]
+    public void FindOffset_MessagesHaveTimes_GoesByThem(bool isFlushed)
+    {
+        using TempStore store = new();
+        MappedFileQueueOptions options = Options(store, ProducerMode.Shared, portable: false);
+        options.TimeProvider = new ManualTime(s_time.AddYears(-1));
+        options.Durability = DurabilityLevel.PageCache;
+        using var queue = new MappedFileQueue(options);
+        List<long> offsets = [];
+        for (int second = 0; second < 500; second++)
+        {
+            offsets.Add(queue.Producer.Produce(
+                new byte[100], new ProduceOptions { Headers = new() { Time = s_time.AddSeconds(second) } }));
+        }
+
+        if (isFlushed)
+            queue.Flush();
+
+        for (int second = 0; second < 500; second += 7)
+        {
+            Assert.Equal(offsets[second], queue.FindOffset(s_time.AddSeconds(second)));
+            Assert.Equal(offsets[second], queue.FindOffset((long)second));
+            Assert.Equal(second, queue.FindNumber(offsets[second]));
+        }
+
+        queue.Consumer.Seek(QueueStart.FromTime(s_time.AddSeconds(321.5)));
+        queue.Consumer.Consume();
+        Assert.Equal(s_time.AddSeconds(322), queue.Consumer.Headers!.Time);
+    }
+
     [Fact]
     public void Headers_WriteAndReadInPlace_AllocateNothing()
     {
