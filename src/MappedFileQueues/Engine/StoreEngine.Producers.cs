@@ -114,9 +114,9 @@ internal sealed partial class StoreEngine
         try
         {
             (last, long offset) = file.Known;
-            offset = Math.Max(offset, Store.LogStart);
-            end = new FrameWalk(Store).FindPublishedEnd(offset);
+            end = new FrameWalk(Store).FindPublishedEnd(Math.Max(offset, Store.LogStart));
             Dictionary<ulong, ulong> highest = new() { [file.Id] = last };
+            // Also before the log start: a removal that is under way, or has died, raises that before the file knows what goes.
             new SequenceScan(Store.Directory, Store.Meta, Store.Checksum).Run(offset, end, highest);
             // Again: what was removed during the walk is known to the file now.
             last = Math.Max(highest[file.Id], file.Known.Sequence);
