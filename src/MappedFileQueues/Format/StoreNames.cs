@@ -21,6 +21,9 @@ internal static class StoreNames
     public const string CommitLog = "commitlog";
     public const string Offsets = "offset";
     public const string Consumers = "offset/consumers";
+
+    /// <summary>Made with the first group.</summary>
+    public const string Groups = "offset/groups";
     public const string Locks = "locks";
     public const string Salvage = "salvage";
     public const string Checkpoint = "offset/producer.checkpoint";
@@ -35,6 +38,8 @@ internal static class StoreNames
     /// <summary>Two slots like those of the checkpoint: everything before the offset was removed.</summary>
     public const string LogStart = "offset/log-start";
 
+    public const string GroupSuffix = ".group";
+    public const string SavedGroupSuffix = ".saved";
     private const string SegmentSuffix = ".log";
     private const string SpareSuffix = ".spare";
     private const string CutSuffix = ".cut";
@@ -59,6 +64,17 @@ internal static class StoreNames
         consumer.Length == 0 ? $"{Offsets}/consumer.cursor" : $"{Consumers}/{consumer.ToLowerInvariant()}.cursor";
 
     public static string ConsumerLock(string consumer) => $"{Locks}/consumer-{consumer.ToLowerInvariant()}";
+
+    public static string Group(string group) => $"{Groups}/{group.ToLowerInvariant()}{GroupSuffix}";
+
+    /// <summary>What a power loss leaves of a group.</summary>
+    public static string SavedGroup(string group) => $"{Groups}/{group.ToLowerInvariant()}{SavedGroupSuffix}";
+
+    /// <summary>Held shared by the group's members, exclusively by whoever removes or resets it.</summary>
+    public static string GroupLock(string group) => $"{Locks}/group-{group.ToLowerInvariant()}";
+
+    /// <summary>Held by whoever saves the group.</summary>
+    public static string SavedGroupLock(string group) => $"{Locks}/saved-{group.ToLowerInvariant()}";
 
     /// <summary>Reads the start offset out of a file name of `commitlog/`; false for any other file.</summary>
     public static bool TryParseSegment(string fileName, out long startOffset)
