@@ -49,6 +49,8 @@ internal sealed class Agent
         ["ack"] = Acknowledge,
         ["reject"] = Reject,
         ["leave"] = Leave,
+        ["save"] = Save,
+        ["deletegroup"] = command => Queue.DeleteGroup(command.Text("group", "workers")).ToString(),
     };
 
     private MappedFileQueue Queue => _queue ?? throw new InvalidOperationException("not open");
@@ -294,6 +296,12 @@ internal sealed class Agent
     {
         Member.Reject(_inHand[command["text"]], TimeSpan.FromMilliseconds(command.Number("delay", 0)),
             command.Number("letter", 0) != 0);
+        return "";
+    }
+
+    private string Save(AgentCommand command)
+    {
+        Member.Flush();
         return "";
     }
 

@@ -38,7 +38,7 @@ internal sealed partial class StoreEngine
             Store.ThrowIfLocksRemoved();
             slot = Store.Slots.Take();
             var around = new GroupSurroundings(
-                Store, RetentionThread, options.DurableOnly ? _durableAsyncWaits : _asyncWaits, policy, letters,
+                Store, RetentionThread, options.DurableOnly ? _durableAsyncWaits : _asyncWaits, policy, _groupSaver, letters,
                 (error, from, to) => _onSkipped?.Invoke(new CorruptionSkippedEventArgs(name, error, from, to)),
                 (from, to) => _onGap?.Invoke(new MessagesSkippedEventArgs(name, from, to)));
             return new GroupMember(around, file, slot, options);

@@ -1,6 +1,7 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
+using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Groups;
@@ -446,6 +447,138 @@ public abstract class GroupContract : IDisposable
         Assert.Equal(2, hung.Consume(Deadline));
         hung.Acknowledge();
         Assert.Equal([3, 4, 5, 6, 7, 8, 9], other.Drain());
+    }
+
+    [Fact]
+    public void Trim_OverAGroup_KeepsWhatIsNotDone()
+    {
+        _options.SegmentSize = 4096;
+        GroupQueue queue = Open();
+        List<long> offsets = queue.ProduceMany(500);
+        using Member member = queue.OpenMember();
+        List<(long Number, long Offset)> batch = member.ConsumeBatch(32);
+        Assert.Equal(Enumerable.Range(32, 468).Select(i => (long)i), member.Drain());
+        // One message holds back all.
+        member.Acknowledge([.. batch.Skip(1).Select(message => message.Offset)]);
+        Assert.Equal(0, queue.Trim(long.MaxValue));
+        MappedFileGroupInfo info = Assert.Single(queue.GetInfo().Groups);
+        Assert.Equal(("workers", 0, 1, 0), (info.Name, info.FloorOffset, info.OutCount, info.ReturnedCount));
+        Assert.Equal(queue.GetInfo().PublishedOffset, info.NextOffset);
+        Assert.Equal((member.Slot, Environment.ProcessId, true, 1), (
+            info.Members[0].Slot, info.Members[0].ProcessId, info.Members[0].IsAlive, info.Members[0].HeldCount));
+        member.Reject(batch[0].Offset, TimeSpan.FromHours(1));
+        Assert.Equal(0, queue.Trim(long.MaxValue));
+        info = Assert.Single(queue.GetInfo().Groups);
+        Assert.Equal((0, 1, 1), (info.OutCount, info.ReturnedCount, info.GivenBackCount));
+        Assert.True(info.NextDue > DateTimeOffset.UtcNow + TimeSpan.FromMinutes(59));
+        member.Dispose();
+
+        queue.ResetGroup("workers", QueueStart.FromOffset(offsets[400]));
+        long start = queue.Trim(long.MaxValue);
+        Assert.InRange(start, 4096, offsets[400]);
+        using Member again = queue.OpenMember();
+        Assert.Equal(Enumerable.Range(400, 100).Select(i => (long)i), again.Drain());
+        Assert.Equal(queue.GetInfo().PublishedOffset / 4096 * 4096, queue.Trim(long.MaxValue));
+    }
+
+    [Fact]
+    public void Retention_DropsAGroup_ItGoesOnAsItsOptionSays()
+    {
+        _options.SegmentSize = 4096;
+        GroupQueue queue = Open();
+        List<long> offsets = queue.ProduceMany(100);
+        using Member slow = queue.OpenMember("slow");
+        List<(long Number, long Offset)> batch = slow.ConsumeBatch(5);
+        slow.Reject(batch[4].Offset);
+        offsets.AddRange(queue.ProduceMany(400, from: 100));
+        queue.SetRetention(new RetentionOptions { MaxBytes = 8192, KeepUnconsumed = false });
+        Eventually.True(() => queue.GetInfo().LogStart > offsets[100], "retention removes");
+        long logStart = queue.GetInfo().LogStart;
+
+        // A removed segment that is mapped can be read, but nothing of it is handed out any more.
+        Assert.Throws<OffsetOutOfRangeException>(() =>
+        {
+            while (slow.TryConsume(out long number))
+                Assert.Equal(4, number);
+        });
+        // What is in hand and removed is finished, and can be ended.
+        slow.Acknowledge([.. batch.Take(4).Select(message => message.Offset)]);
+        using Member earliest = queue.OpenMember("slow", new GroupOptions { OnOutOfRange = OutOfRangePolicy.Earliest });
+        List<long> rest = earliest.Drain();
+        Assert.Equal(offsets.FindAll(offset => offset >= logStart).Count, rest.Count);
+        Assert.Equal(499, rest[^1]);
+    }
+
+    [Fact]
+    public void Snapshot_WithMessagesOut_TheyAreOutInTheCopy()
+    {
+        GroupQueue queue = Open();
+        queue.ProduceMany(50);
+        using Member member = queue.OpenMember();
+        List<(long Number, long Offset)> batch = member.ConsumeBatch(20);
+        member.Acknowledge([.. batch.Take(5).Select(message => message.Offset)]);
+        member.Reject(batch[7].Offset);
+        string target = Path.Combine(_store.Root, "copy");
+        queue.Snapshot(target);
+        member.Acknowledge();
+
+        using GroupQueue copy = GroupQueue.Open(
+            _kind, new MappedFileQueueOptions { StorePath = target, SegmentSize = _options.SegmentSize });
+        using Member other = copy.OpenMember();
+        Assert.Equal(Enumerable.Range(5, 45).Select(i => (long)i), other.Drain().Order());
+    }
+
+    [Fact]
+    public void MaxUnconsumedBytes_ProducerWaits_ForTheGroup()
+    {
+        _options.MaxUnconsumedBytes = 4096;
+        GroupQueue queue = Open();
+        using Member member = queue.OpenMember();
+        int produced = 0;
+        var producer = BackgroundCall.Start(() =>
+        {
+            for (; produced < 1000; produced++)
+                queue.Produce(produced);
+        });
+        List<long> numbers = [];
+        while (numbers.Count < 1000)
+        {
+            Assert.True(queue.GetInfo().Groups[0].Lag <= 4096 + 256);
+            numbers.AddRange(member.ConsumeBatch(16).Select(message => message.Number));
+            member.Acknowledge();
+        }
+
+        producer.Join();
+        Assert.Equal(Enumerable.Range(0, 1000).Select(i => (long)i), numbers);
+    }
+
+    [Fact]
+    public void Flush_SavedCopy_FollowsTheInterval()
+    {
+        _options.FlushInterval = TimeSpan.FromMilliseconds(20);
+        GroupQueue queue = Open();
+        List<long> offsets = queue.ProduceMany(3);
+        using Member member = queue.OpenMember();
+        Assert.Equal(3, member.ConsumeBatch(3).Count);
+        member.Acknowledge(offsets[0], offsets[1]);
+        Eventually.True(() => Saved() is { } saved && saved.NextEnd > offsets[2] && saved.Leases is [{ Done: 3 }], "it is saved");
+        member.Acknowledge();
+        member.Flush();
+        Assert.Empty(Saved()!.Leases);
+    }
+
+    private SavedGroup? Saved()
+    {
+        try
+        {
+            return SavedGroup.Parse(
+                File.ReadAllBytes(_store.PathOf("offset", "groups", "workers.saved")), StoreMeta.Parse(
+                    File.ReadAllBytes(_store.PathOf("queue.meta")), "").StoreId);
+        }
+        catch (FileNotFoundException)
+        {
+            return null;
+        }
     }
 
     private int FenceSlot(int slot)

@@ -83,15 +83,17 @@ internal sealed class GroupFile : IDisposable
     /// <param name="group">What it begins with.</param>
     /// <param name="made">When it was made.</param>
     /// <param name="clock">Turns dues into times of this boot.</param>
+    /// <param name="saved">What a power loss leaves of it instead; for a planted mistake.</param>
     public static void Make(
-        HeldDirectory directory, Guid storeId, string name, SavedGroup group, DateTimeOffset made, GroupClock clock)
+        HeldDirectory directory, Guid storeId, string name, SavedGroup group, DateTimeOffset made, GroupClock clock,
+        SavedGroup? saved = null)
     {
         if (directory.CreateSubdirectory(StoreNames.Groups))
             directory.AvoidCopyOnWrite(StoreNames.Groups);
         // Whoever made the folder may have died before this.
         directory.FlushEntries(StoreNames.Offsets);
         // First: after a power loss a table without it would be of no use.
-        WriteSaved(directory, storeId, name, group);
+        WriteSaved(directory, storeId, name, saved ?? group);
         ProtocolSteps.Reach(ProtocolStep.GroupSavedMade);
         WholeFile.Write(directory, StoreNames.Group(name), file => GroupImage.Write(file, storeId, group, made, clock));
         WholeFile.Install(directory, StoreNames.Group(name));
@@ -151,7 +153,9 @@ internal sealed class GroupFile : IDisposable
         _name.Dispose();
     }
 
-    private static MappedRegion Map(PlatformFile file, Guid storeId, string name, bool writable)
+    /// <summary>Maps a table, and checks its head.</summary>
+    /// <exception cref="QueueCorruptException">It is damaged.</exception>
+    public static MappedRegion Map(PlatformFile file, Guid storeId, string name, bool writable)
     {
         if (file.Length < GroupLayout.FileLength)
             throw Damaged(name, $"it is too short, length={file.Length}");

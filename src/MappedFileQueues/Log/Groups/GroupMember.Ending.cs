@@ -170,8 +170,9 @@ internal sealed unsafe partial class GroupMember
     {
         if (mask == 0)
             return;
-        _isChanged = true;
-        if (!_leases.TryAcknowledge(lease, mask))
+        bool isMine = _leases.TryAcknowledge(lease, mask);
+        NoteChange();
+        if (!isMine)
         {
             fenced ??= Fenced(lease.Offsets[System.Numerics.BitOperations.TrailingZeroCount(mask)]);
             // All of it is gone.
@@ -183,8 +184,8 @@ internal sealed unsafe partial class GroupMember
 
     private GivingBack GiveBack(GroupLease lease, int message, long dueMs, bool counts)
     {
-        _isChanged = true;
         GivingBack result = _leases.GiveBack(lease, message, dueMs, counts);
+        NoteChange();
         if (result == GivingBack.Full)
             return result;
         uint bit = result == GivingBack.NotMine ? lease.Left : 1u << message;

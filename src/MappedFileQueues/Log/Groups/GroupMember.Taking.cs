@@ -19,7 +19,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
     private long _nowMs;
     private bool _isRoomShort;
     private bool _sawClaim;
-    private bool _isChanged;
+    private volatile bool _isChanged;
 
     /// <summary>
     /// Waits for a message up to the time-out (<see cref="Timeout.InfiniteTimeSpan"/> never ends) and takes it; false when the
@@ -267,7 +267,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
 
     private GroupLease Began()
     {
-        _isChanged = true;
+        NoteChange();
         GroupLease lease = _inHand.Begin();
         lease.Call = _call;
         return lease;
@@ -287,6 +287,12 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
                     _walkedFrom = end;
                 }
 
+                // A segment that is mapped can be read when it is removed. But a range that begins there would make the group one
+                // that was dropped.
+                if (_walkStart < _store.LogStart && _around.Retention.IsRemoved(_walkStart))
+                    throw new OffsetOutOfRangeException($"The group's next messages were removed: offset={_walkStart}, "
+                        + $"first={_store.LogStart}, group=\"{Group}\", path={_store.Path}. "
+                        + "Move with a seek, or open with OnOutOfRange.");
                 return Walk(long.MaxValue, offsets, out walkedTo);
             }
             catch (OffsetOutOfRangeException) when (_options.OnOutOfRange != OutOfRangePolicy.Throw)

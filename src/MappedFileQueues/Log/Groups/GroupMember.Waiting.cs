@@ -20,7 +20,9 @@ internal sealed unsafe partial class GroupMember
 
     private readonly Lock _interrupting = new();
     private bool _isInterruptible = true;
-    private long _lookedAt = Stopwatch.GetTimestamp();
+
+    /// <summary>At first long ago: what the dead have left comes before what is new.</summary>
+    private long _lookedAt = Stopwatch.GetTimestamp() - (long)(s_lookInterval.TotalSeconds * Stopwatch.Frequency);
     private bool _othersHold;
     private int _callsToLook;
 
@@ -75,7 +77,8 @@ internal sealed unsafe partial class GroupMember
         _othersHold = true;
         GroupLook look = _leases.Look(this);
         _othersHold = look.OthersHold;
-        _isChanged |= look.HasChanged;
+        if (look.HasChanged)
+            NoteChange();
         return look.HasChanged;
     }
 

@@ -25,6 +25,7 @@ internal delegate void LetterSink(in GroupLetter letter, ReadOnlySpan<byte> mess
 /// <param name="retention">The queue's retention.</param>
 /// <param name="asyncWaits">Where asynchronous calls wait.</param>
 /// <param name="corruption">What the member does where the log is damaged.</param>
+/// <param name="saver">Saves the groups of the queue.</param>
 /// <param name="letters">Takes its dead letters.</param>
 /// <param name="reportDamage">Called for skipped damage, with the error, the damage's offset and the next offset.</param>
 /// <param name="reportGap">Called for skipped messages, with the offset before and the one after.</param>
@@ -33,6 +34,7 @@ internal sealed class GroupSurroundings(
     RetentionThread retention,
     AsyncWaiter asyncWaits,
     CorruptionPolicy corruption,
+    GroupSaver saver,
     LetterSink letters,
     Action<QueueCorruptException, long, long> reportDamage,
     Action<long, long> reportGap)
@@ -44,6 +46,8 @@ internal sealed class GroupSurroundings(
     public AsyncWaiter AsyncWaits => asyncWaits;
 
     public CorruptionPolicy Corruption => corruption;
+
+    public GroupSaver Saver => saver;
 
     public void Send(in GroupLetter letter, ReadOnlySpan<byte> message) => letters(in letter, message);
 
@@ -104,6 +108,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
             readsHeaders: true);
         _asyncWait = new GroupRead(this);
         _untilSomething = new ReusedWait<bool>(this, static (out isThere) => isThere = true);
+        around.Saver.Add(this);
     }
 
     public LogStore Store => _store;
@@ -123,6 +128,26 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
 
     /// <summary>How many messages are in hand.</summary>
     public int UnacknowledgedCount => _inHand.Count;
+
+    /// <summary>Saves the group in the background, when it has changed; false when that failed.</summary>
+    public bool TrySave()
+    {
+        lock (_disposing)
+        {
+            if (_isDisposed || !_isChanged)
+                return true;
+            try
+            {
+                Save();
+                return true;
+            }
+            catch (MappedFileQueueException)
+            {
+                // Callers that need to know call Flush. Damage of the group's file is told by the calls that meet it.
+                return false;
+            }
+        }
+    }
 
     /// <summary>Saves what a power loss leaves of the group. Any thread.</summary>
     public void Flush()
@@ -162,6 +187,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
             _reader.ReleaseSegment();
         try
         {
+            _around.Saver.Remove(this);
             GiveBackAll();
             _leases.GiveUpRange();
             if (_isChanged)
@@ -179,8 +205,18 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
         }
     }
 
+    /// <summary>After a change of the table; whoever saves takes the note away first, and then looks.</summary>
+    private void NoteChange()
+    {
+        if (_isChanged)
+            return;
+        _isChanged = true;
+        _around.Saver.Notice();
+    }
+
     private void Save()
     {
+        // The lock that the save takes comes between this and its look at the table, and is a barrier.
         _isChanged = false;
         try
         {

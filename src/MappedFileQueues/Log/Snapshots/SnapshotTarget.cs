@@ -109,7 +109,7 @@ internal sealed class SnapshotTarget : IDisposable
             if (Directory.Identify(StoreNames.Meta) is not null)
                 Directory.Rename(StoreNames.Meta, StoreNames.UnfinishedSnapshot);
             Clear();
-            foreach (string name in new[] { StoreNames.Consumers, StoreNames.Offsets, StoreNames.CommitLog })
+            foreach (string name in new[] { StoreNames.Consumers, StoreNames.Groups, StoreNames.Offsets, StoreNames.CommitLog })
                 Remove(Path.Combine(Directory.Path, name), withContent: false);
             _open.Dispose();
             Remove(Path.Combine(Directory.Path, StoreNames.Locks), withContent: true);
@@ -144,7 +144,7 @@ internal sealed class SnapshotTarget : IDisposable
     /// <summary>Removes the files of an unfinished snapshot, except for the page that marks it.</summary>
     private void Clear()
     {
-        foreach (string folder in new[] { StoreNames.CommitLog, StoreNames.Consumers })
+        foreach (string folder in new[] { StoreNames.CommitLog, StoreNames.Consumers, StoreNames.Groups })
         {
             foreach (string name in Directory.List(folder))
                 Directory.Delete($"{folder}/{name}");
@@ -171,6 +171,7 @@ internal sealed class SnapshotTarget : IDisposable
         if (!isUnfinished)
             found ??= directory.List(StoreNames.CommitLog).Select(name => $"{StoreNames.CommitLog}/{name}")
                 .Concat(directory.List(StoreNames.Consumers).Select(name => $"{StoreNames.Consumers}/{name}"))
+                .Concat(directory.List(StoreNames.Groups).Select(name => $"{StoreNames.Groups}/{name}"))
                 .FirstOrDefault();
         if (found is not null)
             throw new QueueFormatException($"The target of the snapshot is not empty: path={directory.Path}, found={found}. "
