@@ -16,6 +16,8 @@ internal sealed class Agent
     private MappedFileQueue? _queue;
     private MappedFileProducer? _producer;
     private MappedFileConsumer? _consumer;
+    private MappedFileGroupMember? _member;
+    private readonly Dictionary<string, long> _inHand = new(StringComparer.Ordinal);
 
     public Agent() => _commands = new(StringComparer.Ordinal)
     {
@@ -42,6 +44,13 @@ internal sealed class Agent
         ["seek"] = Seek,
         ["limit"] = LimitFiles,
         ["sleepmax"] = SetSleepMax,
+        ["member"] = OpenMember,
+        ["take"] = Take,
+        ["ack"] = Acknowledge,
+        ["reject"] = Reject,
+        ["leave"] = Leave,
+        ["save"] = Save,
+        ["deletegroup"] = command => Queue.DeleteGroup(command.Text("group", "workers")).ToString(),
     };
 
     private MappedFileQueue Queue => _queue ?? throw new InvalidOperationException("not open");
@@ -49,6 +58,8 @@ internal sealed class Agent
     private MappedFileProducer Producer => _producer ??= Queue.OpenProducer();
 
     private MappedFileConsumer Consumer => _consumer ??= Queue.OpenConsumer("");
+
+    private MappedFileGroupMember Member => _member ?? throw new InvalidOperationException("no member");
 
     public int Run()
     {
@@ -98,7 +109,7 @@ internal sealed class Agent
     private string Close(AgentCommand command)
     {
         _queue?.Dispose();
-        (_queue, _producer, _consumer) = (null, null, null);
+        (_queue, _producer, _consumer, _member) = (null, null, null, null);
         return "";
     }
 
@@ -234,6 +245,71 @@ internal sealed class Agent
         }
 
         return string.Join(' ', texts);
+    }
+
+    private string OpenMember(AgentCommand command)
+    {
+        _member = Queue.OpenGroupMember(command.Text("group", "workers"), new GroupOptions
+        {
+            DeliveriesMax = command.Number("deliveries", 0),
+            DeadLetterPath = command.Text("letters", Queue.GetInfo().StorePath + "-dead-letters"),
+        });
+        return _member.Slot.ToString(CultureInfo.InvariantCulture);
+    }
+
+    /// <summary>Takes messages in one batch; each is a line, so that it is known of a member that is killed.</summary>
+    private string Take(AgentCommand command)
+    {
+        List<string> texts = [];
+        using GroupBatch batch = Member.ConsumeBatch(command.Number("count", 1));
+        foreach (ReadOnlySpan<byte> message in batch)
+        {
+            string text = CrashMessage.Read(message);
+            _inHand[text] = Member.MessageOffset;
+            texts.Add(string.Create(CultureInfo.InvariantCulture, $"{text}:{Member.DeliveryCount}"));
+            Console.WriteLine($"got {texts[^1]}");
+        }
+
+        return string.Join(' ', texts);
+    }
+
+    /// <summary>Acknowledges messages by their texts, each in a call of its own and then a line, or all in one call.</summary>
+    private string Acknowledge(AgentCommand command)
+    {
+        if (command.Text("texts", "") is { Length: > 0 } texts)
+        {
+            foreach (string text in texts.Split(','))
+            {
+                Member.Acknowledge(_inHand[text]);
+                Console.WriteLine($"done {text}");
+            }
+        }
+        else
+        {
+            Member.Acknowledge();
+        }
+
+        return "";
+    }
+
+    private string Reject(AgentCommand command)
+    {
+        Member.Reject(_inHand[command["text"]], TimeSpan.FromMilliseconds(command.Number("delay", 0)),
+            command.Number("letter", 0) != 0);
+        return "";
+    }
+
+    private string Save(AgentCommand command)
+    {
+        Member.Flush();
+        return "";
+    }
+
+    private string Leave(AgentCommand command)
+    {
+        _member?.Dispose();
+        _member = null;
+        return "";
     }
 
     /// <summary>What a reader that leaves no trace sees.</summary>

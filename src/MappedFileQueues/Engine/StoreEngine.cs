@@ -4,6 +4,7 @@ using MappedFileQueues.Format;
 using MappedFileQueues.Inspection;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Groups;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Retention;
@@ -37,6 +38,8 @@ internal sealed partial class StoreEngine : IDisposable
     private readonly SegmentRoller _roller;
     private readonly ProducerAdmission _admission;
     private readonly AsyncWaiter _asyncWaits;
+
+    private readonly GroupSaver _groupSaver;
 
     /// <summary>For consumers that see only what is on disk.</summary>
     private readonly AsyncWaiter _durableAsyncWaits;
@@ -85,6 +88,7 @@ internal sealed partial class StoreEngine : IDisposable
         _admission = new ProducerAdmission(Store, _roller, Flusher);
         _asyncWaits = new AsyncWaiter(Store, Store.Wake);
         _durableAsyncWaits = new AsyncWaiter(Store, Store.FlushWake);
+        _groupSaver = new GroupSaver(Store);
         lock (s_open)
             s_open.Add(this);
         try
@@ -249,6 +253,7 @@ internal sealed partial class StoreEngine : IDisposable
     {
         Store.End();
         Debug.Assert(_producerCount == 0, "Each producer is a child, and was closed.");
+        _groupSaver.Dispose();
         RetentionThread.Dispose();
         Retention.Dispose();
         Flusher.Dispose();

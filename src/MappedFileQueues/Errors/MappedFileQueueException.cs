@@ -115,3 +115,10 @@ public sealed class OffsetOutOfRangeException(string message) : MappedFileQueueE
 /// </summary>
 /// <param name="message">What failed, the values, the remedy.</param>
 public sealed class ProducerFencedException(string message) : MappedFileQueueException(message);
+
+/// <summary>
+/// Messages that this member of a group had in hand are not its own any longer: an operator has taken them away, because the
+/// member seemed to hang. Other members get them. The member's next Consume succeeds.
+/// </summary>
+/// <param name="message">What failed, the values, the remedy.</param>
+public sealed class GroupMemberFencedException(string message) : MappedFileQueueException(message);

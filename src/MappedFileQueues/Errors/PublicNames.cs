@@ -11,6 +11,7 @@ internal static class PublicNames
     public const string Queue = "MappedFileQueues.MappedFileQueue";
     public const string Producer = "MappedFileQueues.MappedFileProducer";
     public const string Consumer = "MappedFileQueues.MappedFileConsumer";
+    public const string GroupMember = "MappedFileQueues.MappedFileGroupMember";
     public const string Reader = "MappedFileQueues.MappedFileReader";
 
     [StackTraceHidden]

@@ -21,11 +21,14 @@ internal static class StoreNames
     public const string CommitLog = "commitlog";
     public const string Offsets = "offset";
     public const string Consumers = "offset/consumers";
-    public const string Locks = "locks";
+
+    /// <summary>Made with the first group.</summary>
+    public const string Groups = "offset/groups";
 
     /// <summary>The files of producers with an id; made with the first of them.</summary>
     public const string Producers = "offset/producers";
 
+    public const string Locks = "locks";
     public const string Salvage = "salvage";
     public const string Checkpoint = "offset/producer.checkpoint";
     public const string OpenLock = "locks/open";
@@ -42,6 +45,8 @@ internal static class StoreNames
     /// <summary>Numbers and times of messages at places a step apart; only a hint.</summary>
     public const string Index = "offset/index";
 
+    public const string GroupSuffix = ".group";
+    public const string SavedGroupSuffix = ".saved";
     private const string SegmentSuffix = ".log";
     private const string SpareSuffix = ".spare";
     private const string CutSuffix = ".cut";
@@ -68,6 +73,17 @@ internal static class StoreNames
     public static string ConsumerLock(string consumer) => $"{Locks}/consumer-{consumer.ToLowerInvariant()}";
 
     public static string ProducerLock(string id) => $"{Locks}/producer-{id.ToLowerInvariant()}";
+
+    public static string Group(string group) => $"{Groups}/{group.ToLowerInvariant()}{GroupSuffix}";
+
+    /// <summary>What a power loss leaves of a group.</summary>
+    public static string SavedGroup(string group) => $"{Groups}/{group.ToLowerInvariant()}{SavedGroupSuffix}";
+
+    /// <summary>Held shared by the group's members, exclusively by whoever removes or resets it.</summary>
+    public static string GroupLock(string group) => $"{Locks}/group-{group.ToLowerInvariant()}";
+
+    /// <summary>Held by whoever saves the group.</summary>
+    public static string SavedGroupLock(string group) => $"{Locks}/saved-{group.ToLowerInvariant()}";
 
     /// <summary>Reads the start offset out of a file name of `commitlog/`; false for any other file.</summary>
     public static bool TryParseSegment(string fileName, out long startOffset)

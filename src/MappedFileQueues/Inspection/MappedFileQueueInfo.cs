@@ -172,6 +172,9 @@ public sealed class MappedFileQueueInfo
     /// <summary>The consumers that have a stored offset.</summary>
     public IReadOnlyList<MappedFileConsumerInfo> Consumers { get; init; } = [];
 
+    /// <summary>The groups of competing consumers.</summary>
+    public IReadOnlyList<MappedFileGroupInfo> Groups { get; init; } = [];
+
     /// <summary>The claims that are open now. Those of dead producers are not among them: readers step over these.</summary>
     public IReadOnlyList<MappedFileClaimInfo> OpenClaims { get; init; } = [];
 

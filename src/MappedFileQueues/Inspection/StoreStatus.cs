@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
@@ -79,6 +80,8 @@ internal static unsafe class StoreStatus
             messageCount = lag.CountFrom(oldest);
         }
 
+        List<MappedFileGroupInfo> groups = GroupStatus.Find(directory, meta.StoreId, published, lag, problems);
+
         // P11 acquire: pairs with P11 full in WakeSignal.
         bool isPoisoned = control is not null && (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
         FailureText? failure = control?.FlushFailure.Read();
@@ -99,7 +102,7 @@ internal static unsafe class StoreStatus
             Retention = policy,
             IsRetentionDamaged = isPolicyDamaged,
             RetentionHeldBytes = plan.Goal - plan.Limit,
-            RetentionHeldBy = plan.HeldBy is { } file ? CursorFile.NameOf(file) : null,
+            RetentionHeldBy = plan.HeldBy is { } file ? StoreCursors.NameOf(file) : null,
             RetentionFailingSince = retentionFailure?.Since,
             LastRetentionError = retentionFailure?.Text,
             RetentionFailingProcessId = retentionFailure?.ProcessId,
@@ -120,6 +123,7 @@ internal static unsafe class StoreStatus
             SegmentCount = segments.Count,
             BytesOnDisk = MeasureDisk(directory),
             Consumers = consumers,
+            Groups = groups,
             OpenClaims = claims,
             AttachedProcesses = directory.LockHolders(StoreNames.AttachedLock),
             ProducerProcesses = directory.LockHolders(StoreNames.ProducersLock),
@@ -197,10 +201,8 @@ internal static unsafe class StoreStatus
 
         // A copy may have no table; then the claim's own is as good.
         generation = SlotLayout.Generation(owner);
-        using PlatformFile? slots = directory.Open(StoreNames.Slots, FileOpening.Read);
-        Span<byte> bytes = stackalloc byte[8];
-        if (slots is not null && slots.ReadAt(bytes, SlotLayout.EntryAt(slot)) == bytes.Length)
-            (generation, processId) = (BitConverter.ToUInt32(bytes), BitConverter.ToInt32(bytes[4..]));
+        if (ReadSlot(directory, slot) is (> 0, _) entry)
+            (generation, processId) = entry;
 
         return new MappedFileClaimInfo
         {
@@ -209,6 +211,16 @@ internal static unsafe class StoreStatus
             Slot = slot,
             ProcessId = processId,
         };
+    }
+
+    /// <summary>The generation of a slot, and the process that took it last; zeros when there is no table.</summary>
+    public static (uint Generation, int ProcessId) ReadSlot(HeldDirectory directory, int slot)
+    {
+        using PlatformFile? slots = directory.Open(StoreNames.Slots, FileOpening.Read);
+        Span<byte> bytes = stackalloc byte[8];
+        return slots is not null && slots.ReadAt(bytes, SlotLayout.EntryAt(slot)) == bytes.Length
+            ? (BitConverter.ToUInt32(bytes), BitConverter.ToInt32(bytes[4..]))
+            : default;
     }
 
     private static List<MappedFileConsumerInfo> FindConsumers(
@@ -243,7 +255,7 @@ internal static unsafe class StoreStatus
         long bytes = 0;
         string[] folders =
         [
-            "", StoreNames.CommitLog, StoreNames.Offsets, StoreNames.Consumers, StoreNames.Producers,
+            "", StoreNames.CommitLog, StoreNames.Offsets, StoreNames.Consumers, StoreNames.Groups, StoreNames.Producers,
             StoreNames.Locks, StoreNames.Salvage,
         ];
         foreach (string folder in folders)

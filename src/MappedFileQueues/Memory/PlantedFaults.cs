@@ -171,6 +171,48 @@ internal enum PlantedFault
 
     /// <summary>Objects are evicted in memory alone: what is deleted then comes back after a crash.</summary>
     PackEvictionNotSettled,
+
+    /// <summary>A hand-out does not confirm the one before it.</summary>
+    GroupNotConfirmed,
+
+    /// <summary>A hand-out reads the state of the one before it after its second look at `next`.</summary>
+    GroupStateReadLate,
+
+    /// <summary>The record that `next` names counts as free once it is done.</summary>
+    GroupNamedReused,
+
+    /// <summary>A message leaves its range before the single that takes it is whole.</summary>
+    GroupBitBeforeContent,
+
+    /// <summary>A living member's messages are taken for a dead one's.</summary>
+    GroupHolderTakenForDead,
+
+    /// <summary>Who takes a range over forgets what its owner has half given back.</summary>
+    GroupHalfMadeForgotten,
+
+    /// <summary>The floor of a group reads the singles before the ranges.</summary>
+    GroupFloorSinglesFirst,
+
+    /// <summary>A removal does not save the groups that it has looked at.</summary>
+    GroupNotSaved,
+
+    /// <summary>The mapped table of a group is believed after a power loss.</summary>
+    GroupLiveBelievedAfterCut,
+
+    /// <summary>A group may be above the tail after a power loss.</summary>
+    GroupNotClamped,
+
+    /// <summary>What is saved of a group may be above the tail after a power loss.</summary>
+    GroupSavedNotClamped,
+
+    /// <summary>The bits of a range count although its messages are others by now.</summary>
+    GroupBitsByCountIgnored,
+
+    /// <summary>A message is done before its dead letter is on disk.</summary>
+    LetterAfterDone,
+
+    /// <summary>Slots begin with their first generation again before the groups forget their owners.</summary>
+    GroupGenerationReset,
 }
 
 /// <summary>

@@ -97,6 +97,9 @@ public sealed class DeadLetter
     internal static (string Type, string Text) Describe(Exception error) =>
         (Cut(error.GetType().FullName, ErrorTypeLengthMax), Cut(error.Message, ErrorLengthMax));
 
+    /// <summary>The text of an error, cut to what a letter has room for.</summary>
+    internal static string CutError(string error) => Cut(error, ErrorLengthMax);
+
     /// <summary>What is appended.</summary>
     /// <param name="lengthMax">The most bytes of a letter; the message is cut to what is left for it.</param>
     internal byte[] ToBytes(int lengthMax = int.MaxValue)

@@ -16,6 +16,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     where T : unmanaged
 {
     private readonly StoreEngine _core;
+    private readonly MappedFileQueueOptions _letterOptions;
     private readonly Lock _producerLock = new();
     private readonly Lock _consumerLock = new();
     private MappedFileProducer<T>? _producer;
@@ -33,11 +34,14 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <exception cref="QueueInUseException">Another process is opening the store and does not finish.</exception>
     /// <exception cref="QueueCorruptException">The segment of the last checkpoint is missing.</exception>
     /// <exception cref="MappedFileQueueException">The system gives no thread (PageCache needs none).</exception>
-    public MappedFileQueue(MappedFileQueueOptions options) =>
+    public MappedFileQueue(MappedFileQueueOptions options)
+    {
         _core = new StoreEngine(options, StoreKind.Struct, Unsafe.SizeOf<T>(), StructLayoutFingerprint.Of<T>(),
             skipped => CorruptionSkipped?.Invoke(this, skipped),
             skipped => MessagesSkipped?.Invoke(this, skipped),
             deleting => SegmentDeleting?.Invoke(this, deleting));
+        _letterOptions = GroupLetters.Copy(options);
+    }
 
     /// <summary>
     /// Raised when a consumer of this queue has stepped over damage, as <see cref="MappedFileQueueOptions.Corruption"/> allows.
@@ -174,6 +178,49 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <see cref="MappedFileQueueOptions.LockTimeout"/>.</exception>
     /// <exception cref="QueueDiskException">The disk refused; the offset may have moved all the same.</exception>
     public void ResetConsumer(string name, QueueStart start) => _ = _core.ResetConsumer(name, start);
+
+    /// <summary>
+    /// Opens a member of a group of competing consumers: each message goes to one member. Makes the group when there is none.
+    /// When the call returns, the group survives a power loss.
+    /// </summary>
+    /// <param name="group">1 to 100 characters of A-Z a-z 0-9 . _ -, compared ignoring case. Groups and consumers may have the
+    /// same names.</param>
+    /// <param name="options">The member's options; null for the defaults.</param>
+    /// <returns>The member; the queue disposes it at the latest when it is disposed itself.</returns>
+    /// <exception cref="ArgumentException">No group can have this name, or an option is out of range.</exception>
+    /// <exception cref="NotSupportedException"><see cref="GroupOptions.KeyShards"/> is set.</exception>
+    /// <exception cref="QueueInUseException">The group is being removed, or 4,096 producers and members are open.</exception>
+    /// <exception cref="QueueCorruptException">The group's file is damaged. ResetGroup makes it anew.</exception>
+    /// <exception cref="QueueDiskException">The disk refused, for example because it is full.</exception>
+    public MappedFileGroupMember<T> OpenGroupMember(string group, GroupOptions? options = null)
+    {
+        options ??= new GroupOptions();
+        var letters = new GroupLetters(_core, _letterOptions, options.DeadLetterPath);
+        return _core.OpenGroupMember(
+            group, options, letters.Send, member => new MappedFileGroupMember<T>(_core, member, letters));
+    }
+
+    /// <summary>Removes a group. One of that name that is opened later is new.</summary>
+    /// <param name="group">As <see cref="OpenGroupMember"/>.</param>
+    /// <returns>False when there is no such group. After true, a power loss does not bring it back.</returns>
+    /// <exception cref="ArgumentException">No group can have this name.</exception>
+    /// <exception cref="QueueInUseException">The group has members in this or another process, and had them for
+    /// <see cref="MappedFileQueueOptions.LockTimeout"/>.</exception>
+    /// <exception cref="QueueDiskException">The disk refused; the group may be gone all the same.</exception>
+    public bool DeleteGroup(string group) => _core.DeleteGroup(group);
+
+    /// <summary>
+    /// Makes a group without members begin anew, or makes it. What was in hand or waited is forgotten. Mends a group whose file
+    /// is damaged. Survives a power loss once the call has returned.
+    /// </summary>
+    /// <param name="group">As <see cref="OpenGroupMember"/>.</param>
+    /// <param name="start">Where it continues.</param>
+    /// <exception cref="ArgumentException">No group can have this name.</exception>
+    /// <exception cref="OffsetOutOfRangeException">The exact offset is not a frame's start; nothing has changed.</exception>
+    /// <exception cref="QueueInUseException">The group has members in this or another process, and had them for
+    /// <see cref="MappedFileQueueOptions.LockTimeout"/>.</exception>
+    /// <exception cref="QueueDiskException">The disk refused; the group may begin anew all the same.</exception>
+    public void ResetGroup(string group, QueueStart start) => _core.ResetGroup(group, start);
 
     /// <summary>Opens a reader, which needs no name, takes no lock and leaves no trace.</summary>
     /// <param name="start">Where it starts.</param>

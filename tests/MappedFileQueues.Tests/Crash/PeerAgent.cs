@@ -23,6 +23,8 @@ internal sealed class PeerAgent : IDisposable
 
     public int Id => _child.Id;
 
+    public bool HasExited => _child.HasExited;
+
     /// <summary>How many units the child's appends have returned for.</summary>
     public int AckedCount => _child.Lines.Count(line => line.StartsWith("acked ", StringComparison.Ordinal));
 

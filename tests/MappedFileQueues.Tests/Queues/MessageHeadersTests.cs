@@ -312,6 +312,44 @@ public sealed class MessageHeadersTests
         }
     }
 
+    /// <summary>Members of a group see headers too, and a dead letter has those of its message.</summary>
+    [Theory, InlineData(false), InlineData(true)]
+    public void Group_MessagesWithHeaders_ShowThemAndLettersKeepThem(bool portable)
+    {
+        using TempStore store = new();
+        string letters = store.StorePath + "-letters";
+        using (var queue = new MappedFileQueue(Options(store, ProducerMode.Shared, portable)))
+        {
+            using MappedFileGroupMember member = queue.OpenGroupMember("workers", new GroupOptions { DeadLetterPath = letters });
+            for (int i = 0; i < 40; i++)
+                queue.Producer.Produce(Payload.Bytes(30, i), new ProduceOptions { Headers = i % 4 == 0 ? null : Make(i) });
+            Assert.Equal(Payload.Bytes(30, 0), member.Consume());
+            Assert.Null(member.Headers);
+            Assert.Equal(Payload.Bytes(30, 1), member.Consume());
+            Assert.Equal(Make(1), member.Headers);
+            member.Reject(member.MessageOffset, deadLetter: true, reason: "No.");
+            int next = 2;
+            while (next < 40)
+            {
+                foreach (ReadOnlySpan<byte> message in member.ConsumeBatch(7))
+                {
+                    Assert.Equal(Payload.Bytes(30, next), message);
+                    Assert.Equal(next % 4 == 0 ? null : Make(next), member.Headers);
+                    Assert.Equal(next % 4 == 0, member.HeadersInPlace.IsEmpty);
+                    next++;
+                }
+            }
+
+            member.Acknowledge();
+        }
+
+        using MappedFileReader reader = MappedFileReader.Open(letters);
+        Assert.True(reader.TryRead(out ReadOnlySpan<byte> letter));
+        Assert.Equal(Make(1), reader.Headers);
+        Assert.Equal(Payload.Bytes(30, 1), DeadLetter.Parse(letter).Message);
+        Assert.False(reader.TryRead(out _));
+    }
+
     /// <summary>
     /// A message's own time decides where a search begins, whatever the clock of the flushes says; one without a time counts as
     /// of its flush. The search may begin too early, and never too late.

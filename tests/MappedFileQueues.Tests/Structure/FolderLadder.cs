@@ -19,10 +19,10 @@ internal static class FolderLadder
     [
         "Errors", "Threads", "Settings",
         "Platform", "Platform/Linux/Calls", "Platform/Linux", "Platform/Portable", "Platform/Choice",
-        "Memory", "Format", "Format/Headers", "Format/Index", "Queues/Options", "Segments",
-        "Log/StoreFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Sequences", "Log/Index", "Log/Opening",
-        "Log/Flushing", "Log/Retention", "Log/Appending", "Log/Reading", "Log/Snapshots", "Queues/Serializers", "Inspection",
-        "Engine", "Queues",
+        "Memory", "Format", "Format/Headers", "Format/Index", "Format/Groups", "Queues/Options", "Segments",
+        "Log/StoreFiles", "Log/GroupFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Sequences", "Log/Index",
+        "Log/Opening", "Log/Flushing", "Log/Retention", "Log/Appending", "Log/Reading", "Log/Groups", "Log/Snapshots",
+        "Queues/Serializers", "Inspection", "Engine", "Queues/Groups", "Queues",
     ];
 
     /// <summary>
@@ -50,7 +50,7 @@ internal static class FolderLadder
     private static readonly string[] s_ownNamespaces = ["Files", "Packs"];
 
     /// <summary>The folders whose types are mostly public, and therefore in the namespace that users import.</summary>
-    private static readonly string[] s_publicFolders = ["Errors", "Queues/Serializers", "Queues"];
+    private static readonly string[] s_publicFolders = ["Errors", "Queues/Serializers", "Queues/Groups", "Queues"];
 
     /// <summary>Every use that goes up or sideways, each as `path(line): what`.</summary>
     public static IReadOnlyList<string> FindViolations(CSharpCompilation compilation)

@@ -83,6 +83,8 @@ public sealed class JsonOutputTests : IDisposable
     {
         using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = store });
         MessageClaim claim = queue.Producer.DangerousClaim(8);
+        using MappedFileGroupMember member = queue.OpenGroupMember("workers");
+        _ = member.Consume();
         Check("info", store);
         Check("fence", store, $"{Assert.Single(queue.GetInfo().OpenClaims).Slot}", "--after", "1ms");
         try

@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Log.Waiting;
@@ -28,6 +29,7 @@ internal sealed unsafe class ConsumerLimit(LogStore store, long bytesMax) : IDis
     private const ulong SeenByAll = 2;
 
     private readonly ConsumerCursors _cursors = new(store.Directory, store.Control, store.Os.IsPortable);
+    private readonly GroupFloors _groups = new(store.Directory, store.Meta.StoreId, store.Control, store.Os.IsPortable);
     private readonly Lock _lock = new();
     private long _paddingFrom = -1;
     private long _paddingTo;
@@ -63,7 +65,7 @@ internal sealed unsafe class ConsumerLimit(LogStore store, long bytesMax) : IDis
     {
         while (true)
         {
-            long slowest = _cursors.FindSlowest();
+            long slowest = FindSlowest();
             ceiling = Above(slowest);
             if (end <= ceiling)
                 return true;
@@ -71,13 +73,13 @@ internal sealed unsafe class ConsumerLimit(LogStore store, long bytesMax) : IDis
             ceiling = Above(first);
             if (first >= place || end <= ceiling)
                 return true;
-            if (!_cursors.IsSlowestGone())
+            if (!_cursors.IsSlowestGone() && !_groups.IsSlowestGone())
                 return false;
         }
     }
 
-    /// <summary>The offset of the slowest consumer; <see cref="long.MaxValue"/> when there is none.</summary>
-    public long FindSlowest() => _cursors.FindSlowest();
+    /// <summary>The offset of the slowest consumer or group; <see cref="long.MaxValue"/> when there is none.</summary>
+    public long FindSlowest() => Math.Min(_cursors.FindSlowest(), _groups.FindSlowest());
 
     /// <summary>Waiter's steps 1 to 3.</summary>
     /// <param name="sequence">The sequence, for the sleep.</param>
@@ -93,7 +95,11 @@ internal sealed unsafe class ConsumerLimit(LogStore store, long bytesMax) : IDis
         return unfenced < sleep ? unfenced : sleep;
     }
 
-    public void Dispose() => _cursors.Dispose();
+    public void Dispose()
+    {
+        _cursors.Dispose();
+        _groups.Dispose();
+    }
 
     private long Above(long offset) => offset > long.MaxValue - bytesMax ? long.MaxValue : offset + bytesMax;
 

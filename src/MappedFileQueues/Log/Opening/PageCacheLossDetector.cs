@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -76,12 +77,13 @@ internal sealed unsafe class PageCacheLossDetector(
         foreach (string name in CursorFile.Names(directory))
         {
             // One that is damaged, or belongs to another user, tells nothing here: its consumer will report the error.
-            if (CursorFile.TryRead(directory, name).Offset is { } offset
-                && ((offset > tail && offset <= end) || isInClaim(offset)))
+            if (CursorFile.TryRead(directory, name).Offset is { } offset && IsAstray(offset))
                 return true;
         }
 
-        return false;
+        return new GroupRecovery(directory, meta.StoreId, TimeProvider.System).IsAstray(IsAstray);
+
+        bool IsAstray(long offset) => (offset > tail && offset <= end) || isInClaim(offset);
     }
 
     private bool IsAnythingBeyond(long tail, SegmentStarts segments)

@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
@@ -120,6 +121,7 @@ internal static class StoreDeletion
         return directory.Identify(StoreNames.DeletedMeta) is null
             && directory.Identify(StoreNames.Retention) is null
             && CursorFile.Names(directory).All(name => directory.Identify(name) is null)
+            && !GroupFile.Names(directory).Any()
             && !names.Any(StoreNames.IsSpare)
             && (segments.Length == 0 || directory.Identify(StoreNames.Segment(0)) is not null)
             && segments.All(name => BeginsWithZeros(directory, $"{StoreNames.CommitLog}/{name}"));

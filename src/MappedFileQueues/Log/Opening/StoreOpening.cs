@@ -117,7 +117,7 @@ internal static unsafe class StoreOpening
             if (isAlone)
             {
                 ProtocolSteps.Reach(ProtocolStep.AttachedAlone);
-                recovery = new StoreRecovery(os, directory, meta, control, slots, checkpoints).Run();
+                recovery = new StoreRecovery(os, directory, meta, control, slots, checkpoints, settings.TimeProvider).Run();
                 ProtocolSteps.Reach(ProtocolStep.Recovered);
                 attached.Downgrade();
             }

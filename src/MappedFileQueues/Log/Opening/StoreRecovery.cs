@@ -1,8 +1,9 @@
 using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
-using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Sequences;
+using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -47,7 +48,8 @@ internal sealed unsafe class StoreRecovery(
     StoreMeta meta,
     ControlPage control,
     SlotTable slots,
-    CheckpointFile checkpoints)
+    CheckpointFile checkpoints,
+    TimeProvider time)
 {
     private readonly FrameChecksum _checksum = new(meta.LogId);
 
@@ -146,6 +148,8 @@ internal sealed unsafe class StoreRecovery(
             directory.FlushEntries(StoreNames.CommitLog);
         // Whoever made the store, or its policy, may have died between the rename and its flush.
         directory.FlushEntries("");
+        // Nothing is at or after the tail, unless damage ended the search for it.
+        new GroupRecovery(directory, meta.StoreId, time).Run(isCut, tail.CorruptAt < 0 ? tail.Offset : long.MaxValue, epoch);
         slots.ResetWornOut();
         long logStart = Math.Max(removed, FindLogStart(tail.Offset, segments, isTrusted: isControlValid && !isCut));
         bool isWholeAgain = tail.CorruptAt < 0;
@@ -262,7 +266,8 @@ internal sealed unsafe class StoreRecovery(
     /// A store that lost the name of its first segment in a cut looks like a new one, except for its consumers.
     /// </summary>
     private bool HasCursors() => directory.Identify(StoreNames.Cursor("")) is not null
-        || directory.List(StoreNames.Consumers).Count > 0 || directory.List(StoreNames.Producers).Count > 0;
+        || ((string[])[StoreNames.Consumers, StoreNames.Groups, StoreNames.Producers])
+            .Any(folder => directory.List(folder).Count > 0);
 
     /// <summary>
     /// The file may be missing: the failed disk refused it, or the process died first. The bit in the control page counts too,

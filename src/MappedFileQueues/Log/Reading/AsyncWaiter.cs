@@ -102,7 +102,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
             }
 
             isClaim |= wait.SawClaim;
-            endsAt = Math.Min(endsAt, wait.EndsAt);
+            endsAt = Math.Min(endsAt, Math.Min(wait.EndsAt, wait.LooksAt));
         }
 
         if (_pending.Count == 0)
@@ -118,21 +118,15 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
         LogReader reader = wait.Reader;
         try
         {
-            wait.SawClaim = false;
-            if (reader.HasSomething())
+            if (wait.IsAnythingThere())
             {
-                wait.SawClaim = !reader.TryRepairClaim();
-                if (!wait.SawClaim)
-                {
-                    wait.End(true);
-                    return true;
-                }
+                wait.End(true);
+                return true;
             }
-            else
-            {
-                // HasSomething checks this only when it enters a segment, and a wait may stay in one forever.
+
+            // The look checks this only when it enters a segment, and a wait may stay in one forever.
+            if (!wait.SawClaim)
                 store.ThrowIfReadingEnded(reader.IsClosed);
-            }
 
             if (wait.EndsAt == long.MaxValue || Stopwatch.GetTimestamp() < wait.EndsAt)
                 return false;

@@ -13,7 +13,7 @@ namespace MappedFileQueues.Log.Reading;
 /// A named consumer: a reader, its stored cursor, and waiting. The public consumers are thin shells over it. One thread at a time
 /// may use it; <see cref="Dispose"/> may come from any thread.
 /// </summary>
-internal sealed unsafe partial class LogConsumer : IDisposable
+internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
 {
     private readonly WakeSignal _signal;
     private readonly AsyncWaiter _asyncWaits;

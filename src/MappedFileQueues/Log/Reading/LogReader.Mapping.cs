@@ -15,6 +15,9 @@ internal sealed unsafe partial class LogReader
     /// <summary>The segments that earlier threads may still read after another thread took over, one for each thread.</summary>
     private readonly List<(CallMark Owner, SegmentMapping Segment)> _spansOfOthers = [];
 
+    /// <summary>Where the reader came into the segment: the pages before it were not asked for.</summary>
+    private byte* _entered;
+
     /// <summary>
     /// Moves to a frame's start that the caller has verified. A message in hand may be out as a span, which the next read ends:
     /// its segment stays until then.
@@ -30,6 +33,21 @@ internal sealed unsafe partial class LogReader
         Advance();
         LeaveSegment();
         _addressToOffset = offset;
+    }
+
+    /// <summary>
+    /// Like <see cref="MoveTo"/>, for a caller whose span has ended: within what was read or reached of the segment it costs
+    /// nothing.
+    /// </summary>
+    public void JumpTo(long offset)
+    {
+        long distance = offset - Advance();
+        if (distance == 0)
+            return;
+        if (_segment is { } segment && offset < segment.End && offset >= segment.Start && _next + distance >= _entered)
+            _next += distance;
+        else
+            MoveTo(offset);
     }
 
     /// <summary>A message was read after the move, so the span has ended.</summary>
@@ -222,7 +240,7 @@ internal sealed unsafe partial class LogReader
         bool hasRolled = _segment is not null;
         LeaveSegment();
         _segment = segment;
-        _next = segment.Pointer + (offset - start);
+        _entered = _next = segment.Pointer + (offset - start);
         _addressToOffset = start - (long)segment.Pointer;
         if (hasRolled)
             retention?.NoticeRoll();

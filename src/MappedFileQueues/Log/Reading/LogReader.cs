@@ -41,18 +41,20 @@ internal enum ReadStatus
 /// <param name="skipper">Steps over damage; null for a reader that throws at damage.</param>
 /// <param name="gaps">Steps over what was removed; null for a reader that throws there.</param>
 /// <param name="retention">This queue's retention; null for a reader that leaves no trace.</param>
+/// <param name="readsHeaders">It only finds where messages are: nothing is verified but headers and padding.</param>
 internal sealed unsafe partial class LogReader(
     LogView log,
     long* confirmed = null,
     DamageSkipper? skipper = null,
     GapSkipper? gaps = null,
-    RetentionThread? retention = null) : SingleCaller
+    RetentionThread? retention = null,
+    bool readsHeaders = false) : SingleCaller
 {
     private const int BarClosed = 1;
     private const int BarAwaited = 2;
 
     private readonly FrameChecksum _checksum = log.Checksum;
-    private readonly bool _verifies = log.VerifiesChecksum;
+    private readonly bool _verifies = log.VerifiesChecksum && !readsHeaders;
     private readonly int _fixedLength = log.FixedLength;
 
     /// <summary>The message in hand, otherwise the place of the next one.</summary>
@@ -341,7 +343,7 @@ internal sealed unsafe partial class LogReader(
     }
 
     /// <summary>As <see cref="TryReadInPlace"/>, for a message with a header block.</summary>
-    private bool TryReadExtended(out byte* payload, out int length)
+    public bool TryReadExtended(out byte* payload, out int length)
     {
         byte* at = _next;
         payload = at + FrameHeader.Size;

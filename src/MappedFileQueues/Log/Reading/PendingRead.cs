@@ -15,7 +15,7 @@ internal interface IReadWait
 /// A consumer's asynchronous wait. A consumer has one at a time, and the object serves its next wait too.
 /// <para>Everything happens under the lock of its <see cref="AsyncWaiter"/>.</para>
 /// </summary>
-internal sealed class PendingRead(AsyncWaiter waiter, LogReader reader)
+internal class PendingRead(AsyncWaiter waiter, LogReader reader)
 {
     private IReadWait? _call;
     private CancellationTokenRegistration _registration;
@@ -27,7 +27,20 @@ internal sealed class PendingRead(AsyncWaiter waiter, LogReader reader)
     public long EndsAt { get; private set; }
 
     /// <summary>The last look met a claim, whose owner may be dead and then wakes nobody.</summary>
-    public bool SawClaim { get; set; }
+    public bool SawClaim { get; protected set; }
+
+    /// <summary>When it wants a look although nothing moves, by Stopwatch; <see cref="long.MaxValue"/>: never.</summary>
+    public virtual long LooksAt => long.MaxValue;
+
+    /// <summary>Whether there is something to act on. Notes a claim that is in the way.</summary>
+    public virtual bool IsAnythingThere()
+    {
+        SawClaim = false;
+        if (!reader.HasSomething())
+            return false;
+        SawClaim = !reader.TryRepairClaim();
+        return !SawClaim;
+    }
 
     /// <summary>
     /// Begins a new wait, in a call of the reader, which ends here: the wait may be over before its caller returns, and then

@@ -5,6 +5,13 @@ namespace MappedFileQueues.Log.Reading;
 /// <summary>Takes what a consumer waits for; false when it is not there yet.</summary>
 internal delegate bool TryTake<TResult>(out TResult result);
 
+/// <summary>Something that reads, and whose calls can wait without a thread.</summary>
+internal interface IWaitingConsumer
+{
+    /// <summary>Begins a wait, after which the call takes something.</summary>
+    void BeginWait(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken);
+}
+
 /// <summary>
 /// An asynchronous call of a consumer that waits, looks, and waits again until there is something to take. The object belongs to
 /// the consumer and serves its next call too. An async method would need an object for each call that is pending: the pools of
@@ -12,7 +19,7 @@ internal delegate bool TryTake<TResult>(out TResult result);
 /// </summary>
 /// <param name="consumer">What waits.</param>
 /// <param name="tryTake">Takes what it waits for, after each wait.</param>
-internal sealed class ReusedWait<TResult>(LogConsumer consumer, TryTake<TResult> tryTake)
+internal sealed class ReusedWait<TResult>(IWaitingConsumer consumer, TryTake<TResult> tryTake)
     : ReusedCompletion<TResult>, IReadWait, IThreadPoolWorkItem
 {
     private TimeSpan _timeout;

@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 
@@ -37,7 +38,7 @@ internal readonly record struct RetentionPlan(
             return plan;
         // A consumer that is further behind keeps nothing.
         long kept = policy.UnconsumedBytesMax is { } most && most < tail ? Math.Max(oldest, tail - most) : oldest;
-        foreach (StoredCursor cursor in CursorFile.ReadAll(directory))
+        foreach (StoredCursor cursor in StoreCursors.ReadAll(directory, meta.StoreId))
         {
             long? held = cursor.IsUnknown ? kept : cursor.Offset;
             // A cursor below the log is that of a consumer that was dropped.

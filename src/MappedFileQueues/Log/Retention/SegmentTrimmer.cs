@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Sequences;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
@@ -17,7 +18,7 @@ namespace MappedFileQueues.Log.Retention;
 ///   no consumer begins before it                      log start; a lone opener takes the log start back
 /// 2 look at the cursors again; if one moved back      the same
 ///   meanwhile, the log start goes back to it
-/// 3 sync the cursors                                  the same
+/// 3 sync the cursors, save the groups                 the same
 /// 4 record the log start on disk                      the segments are left over: the next removal, or a lone opener,
 ///                                                     removes them, after a power loss too
 /// 5 raise durable: nothing before it needs a flush    the same
@@ -156,6 +157,8 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
                 limit = FindLimit(before, oldest, policy);
             if (limit > oldest && policy.KeepUnconsumed && !PlantedFaults.Has(PlantedFault.CursorsNotSynced))
                 SyncCursors(policy);
+            if (limit > oldest && policy.KeepUnconsumed && !PlantedFaults.Has(PlantedFault.GroupNotSaved))
+                SaveGroups(limit);
             if (PlantedFaults.Has(PlantedFault.LogStartRecordedLate))
                 RemoveFiles(limit, sparesMax: 1);
             if (PlantedFaults.Has(PlantedFault.SequenceSettledBeforeRecord))
@@ -302,6 +305,32 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
             using PlatformFile? file = store.Directory.Open(cursor.File, opening);
             file?.Sync();
+        }
+    }
+
+    /// <summary>
+    /// Those of which a power loss would leave an older state, before what is removed. One that is damaged holds back as a cursor
+    /// does, and has nothing to save.
+    /// </summary>
+    private void SaveGroups(long limit)
+    {
+        var clock = new GroupClock(store.Settings.TimeProvider);
+        foreach (string name in GroupFile.Names(store.Directory))
+        {
+            if (GroupFile.ReadSaved(store.Directory, store.Meta.StoreId, name) is { } saved && saved.Floor >= limit)
+                continue;
+            try
+            {
+                using MappedRegion? region = GroupFile.MapForReading(
+                    store.Directory, store.Meta.StoreId, StoreNames.Group(name));
+                if (region is not null)
+                    GroupFile.Save(store.Directory, store.Meta.StoreId, name, new GroupTable(region), store.Control.Epoch, clock,
+                        store.Settings.LockWaits);
+            }
+            catch (QueueCorruptException)
+            {
+                // The plan has counted it as one that needs everything.
+            }
         }
     }
 

@@ -22,6 +22,9 @@ namespace MappedFileQueues.Log.Snapshots;
 /// </summary>
 internal sealed class SnapshotTarget : IDisposable
 {
+    /// <summary>The folders whose files have names that users gave.</summary>
+    private static readonly string[] s_namedFolders = [StoreNames.Consumers, StoreNames.Groups, StoreNames.Producers];
+
     private readonly PlatformLock _open;
     private readonly bool _isNew;
 
@@ -96,9 +99,12 @@ internal sealed class SnapshotTarget : IDisposable
     public void Finish()
     {
         Directory.FlushEntries(StoreNames.CommitLog);
-        Directory.FlushEntries(StoreNames.Consumers);
-        if (Directory.Identify(StoreNames.Producers) is not null)
-            Directory.FlushEntries(StoreNames.Producers);
+        foreach (string folder in s_namedFolders)
+        {
+            if (Directory.Identify(folder) is not null)
+                Directory.FlushEntries(folder);
+        }
+
         Directory.FlushEntries(StoreNames.Offsets);
         Directory.FlushEntries("");
         ProtocolSteps.Reach(ProtocolStep.SnapshotCopied);
@@ -120,8 +126,7 @@ internal sealed class SnapshotTarget : IDisposable
             if (Directory.Identify(StoreNames.Meta) is not null)
                 Directory.Rename(StoreNames.Meta, StoreNames.UnfinishedSnapshot);
             Clear();
-            foreach (string name in (string[])
-                [StoreNames.Consumers, StoreNames.Producers, StoreNames.Offsets, StoreNames.CommitLog])
+            foreach (string name in (string[])[.. s_namedFolders, StoreNames.Offsets, StoreNames.CommitLog])
                 Remove(Path.Combine(Directory.Path, name), withContent: false);
             _open.Dispose();
             Remove(Path.Combine(Directory.Path, StoreNames.Locks), withContent: true);
@@ -156,7 +161,7 @@ internal sealed class SnapshotTarget : IDisposable
     /// <summary>Removes the files of an unfinished snapshot, except for the page that marks it.</summary>
     private void Clear()
     {
-        foreach (string folder in (string[])[StoreNames.CommitLog, StoreNames.Consumers, StoreNames.Producers])
+        foreach (string folder in (string[])[StoreNames.CommitLog, .. s_namedFolders])
         {
             foreach (string name in Directory.List(folder))
                 Directory.Delete($"{folder}/{name}");
@@ -184,7 +189,7 @@ internal sealed class SnapshotTarget : IDisposable
         string? found = names.FirstOrDefault(name => !IsOfSnapshot(name));
         if (!isUnfinished)
             found ??= directory.List(StoreNames.CommitLog).Select(name => $"{StoreNames.CommitLog}/{name}")
-                .Concat(directory.List(StoreNames.Consumers).Select(name => $"{StoreNames.Consumers}/{name}"))
+                .Concat(s_namedFolders.SelectMany(folder => directory.List(folder).Select(name => $"{folder}/{name}")))
                 .FirstOrDefault();
         if (found is not null)
             throw new QueueFormatException($"The target of the snapshot is not empty: path={directory.Path}, found={found}. "

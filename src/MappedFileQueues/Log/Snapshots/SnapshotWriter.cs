@@ -1,6 +1,8 @@
 using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
+using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Sequences;
@@ -19,7 +21,8 @@ namespace MappedFileQueues.Log.Snapshots;
 /// 2 the source's `open` lock: no segment is deleted; map E's segment, so that it stays
 /// 3 give the segments below E's a second name in the target
 /// 4 release the lock; copy what could not be linked, and of E's segment what is below E
-/// 5 cursors, at most E; checkpoint at E, where the log begins; policy; then the meta page (<see cref="SnapshotTarget"/>)
+/// 5 cursors and groups, at most E; checkpoint at E, where the log begins; policy; then the meta page
+///   (<see cref="SnapshotTarget"/>)
 /// </code>
 /// A linked segment is one file of two stores, so neither may change a byte of it. Producers write at the tail only, which is
 /// at or above E in both. Flushes change nothing. A claim is repaired only where nothing was flushed: above E. Recovery after
@@ -69,6 +72,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             int consumerCount = CopyCursors(target);
             foreach ((string name, ulong id, ulong sequence, long offset) in producers)
                 target.Add(name, ProducerLayout.Make(id, meta.StoreId, sequence, offset));
+            CopyGroups(target, meta);
             CopyRetention(target, meta);
             CopyIndex(target, meta);
             var checkpoints = new CheckpointFile(target.Directory, meta.StoreId);
@@ -218,6 +222,22 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
         }
 
         return count;
+    }
+
+    /// <summary>As a power loss would leave them that cuts the log at the end: what is out is out in the copy, too.</summary>
+    private void CopyGroups(SnapshotTarget target, StoreMeta meta)
+    {
+        TimeProvider time = store.Settings.TimeProvider;
+        var clock = new GroupClock(time);
+        foreach (string name in GroupFile.Names(store.Directory))
+        {
+            using MappedRegion? region = GroupFile.MapForReading(
+                store.Directory, store.Meta.StoreId, StoreNames.Group(name));
+            if (region is null)
+                continue;
+            SavedGroup group = GroupScan.Save(new GroupTable(region), StoreNames.Group(name), store.Control.Epoch, clock);
+            GroupFile.Make(target.Directory, meta.StoreId, name, group.ClampTo(_end), time.GetUtcNow(), clock);
+        }
     }
 
     private void CopyRetention(SnapshotTarget target, StoreMeta meta)

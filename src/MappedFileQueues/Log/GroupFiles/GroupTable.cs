@@ -1,0 +1,162 @@
+using System.Runtime.InteropServices;
+using MappedFileQueues.Format.Groups;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Log.GroupFiles;
+
+/// <summary>
+/// The mapped words of a group. Ranges have the records 0 to 8,191; single n is record 8,192 + n. Who writes what:
+/// <list type="bullet">
+/// <item>`next`, the states and the bits change by compare-and-swap, from exactly what was read;</item>
+/// <item>a record's other words are written by its living owner only, while the state says filling, or for a single held;</item>
+/// <item>the rest are hints and counters.</item>
+/// </list>
+/// </summary>
+internal sealed unsafe class GroupTable(MappedRegion region)
+{
+    /// <summary>The record of a single.</summary>
+    public static int Single(int number) => GroupLayout.RangeCount + number;
+
+    public static bool IsSingle(int record) => record >= GroupLayout.RangeCount;
+
+    public ulong* RoomSequence => region.Word(GroupLayout.RoomSequenceAt);
+
+    public ulong* RoomFlag => region.Word(GroupLayout.RoomFlagAt);
+
+    /// <summary>The head of the page.</summary>
+    public ReadOnlySpan<byte> Head => new(region.Pointer, GroupLayout.HeadLength);
+
+    /// <summary>When the group was made.</summary>
+    public DateTimeOffset Made => DateTimeOffset.FromUnixTimeMilliseconds(
+        Math.Clamp(MemoryMarshal.Read<long>(Head[32..]), 0, DateTimeOffset.MaxValue.ToUnixTimeMilliseconds()));
+
+    // P50 acquire: then the words of its record; pairs with P50 full in TryMoveNext.
+    public NextWord Next => new(SharedWord.ReadAcquire(region.Word(GroupLayout.NextAt)));
+
+    /// <summary>The hand-out itself.</summary>
+    // P50 full: the record's words come first; pairs with P50 acquire in Next.
+    public bool TryMoveNext(NextWord from, NextWord to) =>
+        SharedWord.CompareExchange(region.Word(GroupLayout.NextAt), from.Word, to.Word);
+
+    // P51 acquire: pairs with P51 full in TryChange.
+    public LeaseState State(int record) => new(SharedWord.ReadAcquire(Word(record, GroupLayout.StateIn)));
+
+    /// <summary>One of several members that saw the same state gets the record.</summary>
+    // P51 full: from exactly what was read; pairs with P51 acquire in State.
+    public bool TryChange(int record, LeaseState from, LeaseState to) =>
+        SharedWord.CompareExchange(Word(record, GroupLayout.StateIn), from.Word, to.Word);
+
+    // P52 acquire: pairs with P52 full in TryChangeBits.
+    public LeaseBits Bits(int range) => new(SharedWord.ReadAcquire(Word(range, GroupLayout.BitsIn)));
+
+    /// <summary>Ends, or moves, messages of a range: this decides.</summary>
+    // P52 full: a single's content comes first; pairs with P52 acquire in Bits.
+    public bool TryChangeBits(int range, LeaseBits from, LeaseBits to) =>
+        SharedWord.CompareExchange(Word(range, GroupLayout.BitsIn), from.Word, to.Word);
+
+    // P53 acquire: pairs with P53 release in FillRange and FillSingle.
+    public long Start(int record) => (long)SharedWord.ReadAcquire(Word(record, GroupLayout.StartIn));
+
+    // P53 acquire: pairs with P53 release in FillRange.
+    public long End(int range) => (long)SharedWord.ReadAcquire(Word(range, GroupLayout.EndIn));
+
+    // P53 acquire: pairs with P53 release in FillRange and SetCount.
+    public ulong Count(int range) => SharedWord.ReadAcquire(Word(range, GroupLayout.ContentIn));
+
+    // P53 acquire: then the message and the due; pairs with P53 release in FillSingle.
+    public SingleContent Content(int single) => new(SharedWord.ReadAcquire(Word(single, GroupLayout.ContentIn)));
+
+    // P53 acquire: pairs with P53 release in SetDue.
+    public DueWord Due(int single) => new(SharedWord.ReadAcquire(Word(single, GroupLayout.DueIn)));
+
+    /// <summary>Since when a record is out, in monotonic milliseconds; for people.</summary>
+    public long Since(int record) => (long)SharedWord.ReadAcquire(Word(record, GroupLayout.SinceIn)); // P55 relaxed: information.
+
+    /// <summary>Everything about a range that is being filled, before `next` names it.</summary>
+    public void FillRange(int range, uint tag, long start, long end, int count, long sinceMs)
+    {
+        // P53 release: not before the state says filling; pairs with P53 acquire in Start.
+        SharedWord.WriteRelease(Word(range, GroupLayout.StartIn), (ulong)start);
+        // P53 release: pairs with P53 acquire in End.
+        SharedWord.WriteRelease(Word(range, GroupLayout.EndIn), (ulong)end);
+        // P53 release: pairs with P53 acquire in Count.
+        SharedWord.WriteRelease(Word(range, GroupLayout.ContentIn), (ulong)count);
+        // P52 release: nobody else changes the bits of a record that is being filled; pairs with P52 acquire in Bits.
+        SharedWord.WriteRelease(Word(range, GroupLayout.BitsIn), LeaseBits.Make(tag, 0).Word);
+        SetSince(range, sinceMs);
+    }
+
+    /// <summary>The owner of a held range has found another number of messages in it.</summary>
+    // P53 release: after its bits were cleared; pairs with P53 acquire in Count.
+    public void SetCount(int range, int count) => SharedWord.WriteRelease(Word(range, GroupLayout.ContentIn), (ulong)count);
+
+    /// <summary>The content of a single that is being filled; its own tag makes it valid, and comes last.</summary>
+    public void FillSingle(int single, uint tag, long message, int parent, uint parentTag, long dueMs)
+    {
+        // P53 release: before the tag; pairs with P53 acquire in Start.
+        SharedWord.WriteRelease(Word(single, GroupLayout.StartIn), (ulong)message);
+        SetDue(single, tag, dueMs);
+        ProtocolSteps.Reach(ProtocolStep.GroupSingleFilled);
+        // P53 release: after everything else; pairs with P53 acquire in Content.
+        SharedWord.WriteRelease(Word(single, GroupLayout.ContentIn), SingleContent.Make(parent, tag, parentTag).Word);
+    }
+
+    // P53 release: before the state that the tag belongs to; pairs with P53 acquire in Due.
+    public void SetDue(int single, uint tag, long dueMs) =>
+        SharedWord.WriteRelease(Word(single, GroupLayout.DueIn), DueWord.Make(tag, dueMs).Word);
+
+    public void SetSince(int record, long sinceMs) =>
+        SharedWord.WriteRelease(Word(record, GroupLayout.SinceIn), (ulong)sinceMs); // P55 relaxed: information.
+
+    /// <summary>No returned message is due before it, as far as this hint goes; a look mends it.</summary>
+    // P54 acquire: pairs with P54 full in LowerEarliestDue.
+    public long EarliestDue => (long)SharedWord.ReadAcquire(region.Word(GroupLayout.EarliestDueAt));
+
+    /// <summary>A message is due then: members that find it later need not scan before.</summary>
+    public void LowerEarliestDue(long dueMs)
+    {
+        while (true)
+        {
+            long now = EarliestDue;
+            // P54 full: before and after the single waits; pairs with P54 acquire in EarliestDue.
+            if (now <= dueMs
+                || SharedWord.CompareExchange(region.Word(GroupLayout.EarliestDueAt), (ulong)now, (ulong)dueMs))
+                return;
+        }
+    }
+
+    /// <summary>A scan that began when the hint said <paramref name="from"/> has found a later one.</summary>
+    // P54 full: only what was read before the scan; pairs with P54 acquire in EarliestDue.
+    public void RaiseEarliestDue(long from, long to) =>
+        SharedWord.CompareExchange(region.Word(GroupLayout.EarliestDueAt), (ulong)from, (ulong)to);
+
+    /// <summary>Ranges below it were used.</summary>
+    public int UsedRanges => (int)Math.Min((uint)Used, GroupLayout.RangeCount);
+
+    /// <summary>Singles below it were used. Read it after the ranges: messages move from there.</summary>
+    public int UsedSingles => (int)Math.Min(Used >> 32, GroupLayout.SingleCount);
+
+    /// <summary>Before a record beyond them is taken, so that no scan misses it.</summary>
+    public void RaiseUsed(int ranges, int singles)
+    {
+        while (true)
+        {
+            ulong now = Used;
+            ulong to = Math.Max((uint)now, (uint)ranges) | ((ulong)Math.Max((uint)(now >> 32), (uint)singles) << 32);
+            // P54 full: before the record is taken; pairs with P54 acquire in Used.
+            if (to == now || SharedWord.CompareExchange(region.Word(GroupLayout.UsedAt), now, to))
+                return;
+        }
+    }
+
+    /// <summary>One of the three counters.</summary>
+    public long Counter(int position) => (long)SharedWord.ReadAcquire(region.Word(position)); // P55 relaxed: information.
+
+    public void Add(int position, int count) =>
+        SharedWord.Add(region.Word(position), (ulong)count); // P55 relaxed: information.
+
+    // P54 acquire: pairs with P54 full in RaiseUsed.
+    private ulong Used => SharedWord.ReadAcquire(region.Word(GroupLayout.UsedAt));
+
+    private ulong* Word(int record, int position) => region.Word(GroupLayout.RecordAt(record) + position);
+}

@@ -1,0 +1,245 @@
+using MappedFileQueues.Format.Groups;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Log.Groups;
+
+/// <summary>How a member ends messages, or gives them back.</summary>
+internal sealed unsafe partial class GroupMember
+{
+    /// <summary>When a message comes again whose dead letter could not be written.</summary>
+    private static readonly TimeSpan s_letterPause = TimeSpan.FromSeconds(5);
+
+    /// <summary>The longest delay of a message that is given back.</summary>
+    private static readonly TimeSpan s_delayMax = TimeSpan.FromDays(30);
+
+    /// <summary>Ends what the last call returned, as far as it is still in hand.</summary>
+    public void Acknowledge()
+    {
+        BeginCall();
+        try
+        {
+            GroupMemberFencedException? fenced = null;
+            for (int i = _inHand.End - 1; i >= _inHand.First && _inHand[i].Call == _call; i--)
+            {
+                GroupLease lease = _inHand[i];
+                End(lease, lease.Left & lease.Shown, ref fenced);
+            }
+
+            if (fenced is not null)
+                throw fenced;
+        }
+        finally
+        {
+            _reader.EndCall();
+        }
+    }
+
+    /// <summary>Ends messages by their offsets: those of one record together.</summary>
+    public void Acknowledge(ReadOnlySpan<long> offsets)
+    {
+        BeginCall();
+        try
+        {
+            ThrowIfNotInHand(offsets);
+            GroupMemberFencedException? fenced = null;
+            GroupLease? lease = null;
+            uint mask = 0;
+            foreach (long offset in offsets)
+            {
+                GroupLease? found = _inHand.Find(offset, out int message);
+                if (found is null)
+                    continue;
+                if (found != lease && lease is not null)
+                {
+                    End(lease, mask, ref fenced);
+                    mask = 0;
+                }
+
+                lease = found;
+                mask |= 1u << message;
+            }
+
+            if (lease is not null)
+                End(lease, mask, ref fenced);
+            if (fenced is not null)
+                throw fenced;
+        }
+        finally
+        {
+            _reader.EndCall();
+        }
+    }
+
+    /// <summary>Gives a message back, or moves it to the dead letters.</summary>
+    public void Reject(long offset, TimeSpan delay, bool deadLetter, string? reason)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(delay, TimeSpan.Zero);
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(delay, s_delayMax);
+        BeginCall();
+        try
+        {
+            ThrowIfNotInHand([offset]);
+            GroupLease lease = _inHand.Find(offset, out int message)!;
+            if (deadLetter)
+            {
+                ReadOnlySpan<byte> content = ReadForLetter(offset, out MessageHeaders? headers);
+                SendLetter(offset, lease.Deliveries, "Rejected", reason ?? "", content, headers);
+                GroupMemberFencedException? fenced = null;
+                End(lease, 1u << message, ref fenced);
+                if (fenced is not null)
+                    throw fenced;
+                return;
+            }
+
+            long due = delay == TimeSpan.Zero ? 0 : _clock.NowMs + (long)Math.Ceiling(delay.TotalMilliseconds);
+            switch (GiveBack(lease, message, due, counts: true))
+            {
+                case GivingBack.NotMine:
+                    throw Fenced(offset);
+                case GivingBack.Full:
+                    throw new QueueFullException("So many messages of the group were given back that no more have room: "
+                        + $"limit={GroupLayout.SingleCount}, offset={offset}, group=\"{Group}\", path={_store.Path}. "
+                        + "The message stays in hand; try again when others have ended.");
+                default:
+                    return;
+            }
+        }
+        finally
+        {
+            _reader.EndCall();
+        }
+    }
+
+    /// <inheritdoc cref="GroupLeases.Fence"/>
+    public int Fence(int slot)
+    {
+        BeginCall();
+        try
+        {
+            return _leases.Fence(slot, this);
+        }
+        finally
+        {
+            _reader.EndCall();
+        }
+    }
+
+    /// <summary>
+    /// Gives back what the last batch has taken, but not what was shown. It does not count as a delivery. After the end all was
+    /// given back.
+    /// </summary>
+    public void GiveBackUnshown()
+    {
+        _reader.BeginCall();
+        try
+        {
+            if (!_reader.IsBarred)
+                GiveBackCall(keepsShown: true);
+        }
+        finally
+        {
+            _reader.EndCall();
+        }
+    }
+
+    private void BeginCall()
+    {
+        _reader.BeginCall();
+        if (!_reader.IsBarred)
+            return;
+        try
+        {
+            ThrowIfBarred();
+        }
+        finally
+        {
+            _reader.EndCall();
+        }
+    }
+
+    private void ThrowIfNotInHand(ReadOnlySpan<long> offsets)
+    {
+        foreach (long offset in offsets)
+        {
+            if (_inHand.Find(offset, out _) is null)
+                throw new ArgumentException($"The message is not in this member's hands: offset={offset}, group=\"{Group}\", "
+                    + $"path={_store.Path}. Nothing was done. Pass offsets of messages that it has, each once.", nameof(offsets));
+        }
+    }
+
+    private void End(GroupLease lease, uint mask, ref GroupMemberFencedException? fenced)
+    {
+        if (mask == 0)
+            return;
+        bool isMine = _leases.TryAcknowledge(lease, mask);
+        NoteChange();
+        if (!isMine)
+        {
+            fenced ??= Fenced(lease.Offsets[System.Numerics.BitOperations.TrailingZeroCount(mask)]);
+            // All of it is gone.
+            mask = lease.Left;
+        }
+
+        _inHand.Drop(lease, mask);
+    }
+
+    private GivingBack GiveBack(GroupLease lease, int message, long dueMs, bool counts)
+    {
+        GivingBack result = _leases.GiveBack(lease, message, dueMs, counts);
+        NoteChange();
+        if (result == GivingBack.Full)
+            return result;
+        uint bit = result == GivingBack.NotMine ? lease.Left : 1u << message;
+        // The record ends with its last message.
+        if (result == GivingBack.Done && lease.Left == bit && !lease.IsSingle)
+            _ = _leases.TryAcknowledge(lease, bit);
+        _inHand.Drop(lease, bit);
+        return result;
+    }
+
+    /// <summary>Gives back what the last call took.</summary>
+    /// <param name="keepsShown">Only what the caller does not know of.</param>
+    private void GiveBackCall(bool keepsShown = false)
+    {
+        for (int i = _inHand.End - 1; i >= _inHand.First && _inHand[i].Call == _call; i--)
+            GiveBack(_inHand[i], keepsShown ? ~_inHand[i].Shown : uint.MaxValue);
+    }
+
+    /// <summary>What has no room stays held by a slot that is about to be free, and is found there.</summary>
+    private void GiveBackAll()
+    {
+        for (int i = _inHand.First; i < _inHand.End; i++)
+            GiveBack(_inHand[i], uint.MaxValue);
+    }
+
+    private void GiveBack(GroupLease lease, uint mask)
+    {
+        for (int message = 0; message < lease.Count; message++)
+        {
+            if ((lease.Left & mask & (1u << message)) != 0
+                && GiveBack(lease, message, dueMs: 0, counts: false) == GivingBack.Full)
+                return;
+        }
+    }
+
+    private void SendLetter(
+        long offset, int deliveries, string type, string reason, ReadOnlySpan<byte> message, MessageHeaders? headers)
+    {
+        var letter = new GroupLetter(Group, offset, deliveries, type, reason, headers);
+        _around.Send(in letter, message);
+        ProtocolSteps.Reach(ProtocolStep.GroupLetterSent);
+        _leases.Table.Add(GroupLayout.DeadLetteredAt, 1);
+    }
+
+    /// <summary>By the walker: the caller may still use the message that is shown. It was verified when it was.</summary>
+    private ReadOnlySpan<byte> ReadForLetter(long offset, out MessageHeaders? headers)
+    {
+        _walkedFrom = -1;
+        _walker.MoveTo(offset);
+        Reading.ReadStatus status = _walker.TryRead(out byte* payload, out int length);
+        bool isThere = status == Reading.ReadStatus.Message && _walker.Offset == offset;
+        headers = isThere ? _walker.CopyHeaders() : null;
+        _walker.PutBack();
+        return isThere ? new ReadOnlySpan<byte>(payload, length) : [];
+    }
+}

@@ -1,0 +1,504 @@
+using System.Runtime.CompilerServices;
+using MappedFileQueues.Format.Groups;
+using MappedFileQueues.Log.GroupFiles;
+using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Memory;
+
+namespace MappedFileQueues.Log.Groups;
+
+/// <summary>How a member takes messages, and reads them.</summary>
+internal sealed unsafe partial class GroupMember : IRangeWalk
+{
+    private const int CallsPerLook = 16;
+
+    /// <summary>The end of the last hand-out from which the walker came to where it is; -1: none.</summary>
+    private long _walkedFrom = -1;
+
+    /// <summary>Where the messages after that end begin: elsewhere only when they were removed.</summary>
+    private long _walkStart;
+    private long _nowMs;
+    private bool _isRoomShort;
+    private bool _sawClaim;
+    private volatile bool _isChanged;
+
+    /// <summary>
+    /// Waits for a message up to the time-out (<see cref="Timeout.InfiniteTimeSpan"/> never ends) and takes it; false when the
+    /// time is up.
+    /// </summary>
+    public bool TryTake(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
+    {
+        payload = null;
+        length = 0;
+        bool found = false;
+        _reader.BeginLongCall();
+        try
+        {
+            BeginTaking();
+            while (!found && TryTakeLease(1, timeout, cancellationToken, out GroupLease lease))
+                found = TryShow(lease, 0, out payload, out length);
+            _reader.NoteSpan();
+        }
+        finally
+        {
+            _reader.EndCallIfBegun();
+        }
+
+        RaiseNotices();
+        return found;
+    }
+
+    /// <summary>The same; copies the message while the mapping is held.</summary>
+    public bool TryTake<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
+        where T : unmanaged
+    {
+        message = default;
+        bool found = false;
+        _reader.BeginLongCall();
+        try
+        {
+            BeginTaking();
+            while (!found && TryTakeLease(1, timeout, cancellationToken, out GroupLease lease))
+                found = TryShow(lease, 0, out message);
+        }
+        finally
+        {
+            _reader.EndCallIfBegun();
+        }
+
+        RaiseNotices();
+        return found;
+    }
+
+    /// <summary>Waits for one message, and takes those that are there; a returned one comes alone.</summary>
+    public int TakeBatch<T>(Span<T> destination, Span<long> offsets, CancellationToken cancellationToken)
+        where T : unmanaged
+    {
+        int count = 0;
+        _reader.BeginLongCall();
+        try
+        {
+            BeginTaking();
+            bool isAlone = false;
+            while (count < destination.Length && !isAlone && (count == 0 || _inHand.Count < _options.UnacknowledgedMax)
+                && TryTakeLease(destination.Length - count, count == 0 ? Timeout.InfiniteTimeSpan : null, cancellationToken,
+                    out GroupLease lease))
+            {
+                isAlone = lease.IsSingle;
+                for (int i = 0; i < lease.Count; i++)
+                {
+                    if (!TryShow(lease, i, out destination[count]))
+                        continue;
+                    offsets[count++] = lease.Offsets[i];
+                }
+            }
+        }
+        catch
+        {
+            // The caller hears of none of them, unless it is the first one that is damaged: that stays in hand.
+            GiveBackCall(keepsShown: count == 0);
+            throw;
+        }
+        finally
+        {
+            _reader.EndCallIfBegun();
+        }
+
+        RaiseNotices();
+        return count;
+    }
+
+    /// <summary>Begins a batch whose messages are shown one by one.</summary>
+    public void BeginBatch()
+    {
+        _reader.BeginLongCall();
+        try
+        {
+            BeginTaking();
+        }
+        finally
+        {
+            _reader.EndCallIfBegun();
+        }
+    }
+
+    /// <summary>Shows the next message of the batch that began last; takes more when those in hand were all shown.</summary>
+    /// <param name="batch">The place in the batch.</param>
+    /// <param name="waits">Whether it waits for a message.</param>
+    /// <param name="countMax">The most messages to take.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    /// <param name="payload">The message.</param>
+    /// <param name="length">Its length.</param>
+    public bool TryTakeNext(
+        ref BatchPlace batch, bool waits, int countMax, CancellationToken cancellationToken, out byte* payload, out int length)
+    {
+        payload = null;
+        length = 0;
+        bool found = false;
+        _reader.BeginLongCall();
+        try
+        {
+            ThrowIfBarred();
+            while (!found)
+            {
+                if (batch.Lease is { } lease && lease.Call == _call && batch.Message < lease.Count)
+                    found = TryShow(lease, batch.Message++, out payload, out length);
+                else if (batch.Lease is { IsSingle: true } || (batch.Lease is not null && batch.Lease.Call != _call)
+                    || (!waits && _inHand.Count >= _options.UnacknowledgedMax)
+                    || !TryTakeLease(countMax, waits ? Timeout.InfiniteTimeSpan : null, cancellationToken, out lease))
+                    break;
+                else
+                    batch = new BatchPlace(lease);
+            }
+
+            _reader.NoteSpan();
+        }
+        finally
+        {
+            _reader.EndCallIfBegun();
+        }
+
+        RaiseNotices();
+        return found;
+    }
+
+    /// <summary>Whether a call would take something, now.</summary>
+    public bool IsMessageThere()
+    {
+        _reader.BeginLongCall();
+        try
+        {
+            ThrowIfBarred();
+            return IsMessageThereNow() || (IsLookDue() && Look() && IsMessageThereNow());
+        }
+        finally
+        {
+            _reader.EndCallIfBegun();
+        }
+    }
+
+    private bool IsMessageThereNow()
+    {
+        if (_leases.Table.EarliestDue != GroupLayout.NoneDue && _leases.IsAnyDue(_clock.NowMs))
+            return true;
+        _leases.ReadNext(out long end);
+        Span<long> offset = stackalloc long[1];
+        bool isThere = WalkOnward(end, offset, out _) > 0;
+        if (isThere)
+            _walkedFrom = -1;
+        return isThere;
+    }
+
+    private void BeginTaking()
+    {
+        ThrowIfBarred();
+        if (_inHand.Count >= _options.UnacknowledgedMax)
+            throw new InvalidOperationException("The member has as many messages in hand as it may: "
+                + $"UnacknowledgedMax={_options.UnacknowledgedMax}, group=\"{Group}\", path={_store.Path}. "
+                + "Acknowledge or reject some first.");
+        _call++;
+    }
+
+    /// <summary>
+    /// Takes messages that are there: a returned one first, alone. Those that kill their processes do not make others look as if
+    /// they did.
+    /// </summary>
+    private bool TryTakeLease(
+        int countMax, TimeSpan? timeout, CancellationToken cancellationToken, out GroupLease lease)
+    {
+        countMax = Math.Min(Math.Min(countMax, GroupLayout.MessagesMax), _options.UnacknowledgedMax - _inHand.Count);
+        while (true)
+        {
+            // A batch that has messages takes no returned one after them.
+            bool takesReturned = timeout is not null;
+            if (!TryTakeNow(countMax, takesReturned, out lease)
+                && !(timeout is { } time && TryWait(countMax, time, cancellationToken, out lease)))
+                return false;
+            if (!lease.IsSingle || _options.DeliveriesMax == 0 || lease.Deliveries <= _options.DeliveriesMax)
+                return true;
+            MoveToLetters(lease);
+        }
+    }
+
+    private bool TryTakeNow(int countMax, bool takesReturned, out GroupLease lease)
+    {
+        if (takesReturned)
+        {
+            LookNowAndThen();
+            if (_leases.Table.EarliestDue != GroupLayout.NoneDue
+                && _leases.TryTakeReturned(_nowMs = _clock.NowMs, _inHand.Rent()))
+            {
+                lease = Began();
+                return true;
+            }
+        }
+
+        return TryHandOut(countMax, out lease);
+    }
+
+    private bool TryHandOut(int countMax, out GroupLease lease)
+    {
+        lease = _inHand.Rent();
+        while (true)
+        {
+            NextWord next = _leases.ReadNext(out long end);
+            int count = WalkOnward(end, lease.Offsets.AsSpan(0, countMax), out long handedOutTo);
+            if (count == 0)
+                return false;
+            // One that was taken and not used serves at the next attempt.
+            _isRoomShort = !_leases.TryTakeRange();
+            if (_isRoomShort)
+            {
+                _walkedFrom = -1;
+                return false;
+            }
+
+            lease.Count = count;
+            long start = _walkStart;
+            _walkedFrom = -1;
+            if (!_leases.TryHandOut(next, start, handedOutTo, lease, _nowMs))
+                continue;
+            (_walkedFrom, _walkStart) = (handedOutTo, handedOutTo);
+            if (start != end)
+                NoteGap(end, start);
+            lease = Began();
+            return true;
+        }
+    }
+
+    private GroupLease Began()
+    {
+        NoteChange();
+        GroupLease lease = _inHand.Begin();
+        lease.Call = _call;
+        return lease;
+    }
+
+    /// <summary>Walks from the end of the last hand-out to the next messages; returns how many there are.</summary>
+    private int WalkOnward(long end, Span<long> offsets, out long walkedTo)
+    {
+        while (true)
+        {
+            try
+            {
+                if (end != _walkedFrom)
+                {
+                    _walkStart = end;
+                    _walker.JumpTo(end);
+                    _walkedFrom = end;
+                }
+
+                // A segment that is mapped can be read when it is removed. But a range that begins there would make the group one
+                // that was dropped.
+                if (_walkStart < _store.LogStart && _around.Retention.IsRemoved(_walkStart))
+                    throw new OffsetOutOfRangeException($"The group's next messages were removed: offset={_walkStart}, "
+                        + $"first={_store.LogStart}, group=\"{Group}\", path={_store.Path}. "
+                        + "Move with a seek, or open with OnOutOfRange.");
+                return Walk(long.MaxValue, offsets, out walkedTo);
+            }
+            catch (OffsetOutOfRangeException) when (_options.OnOutOfRange != OutOfRangePolicy.Throw)
+            {
+                // Not when the walk has only entered the next segment: it begins there anew.
+                _walkStart = _options.OnOutOfRange == OutOfRangePolicy.Latest
+                    ? FrameStarts.FindEnd(_store, _around.Retention, _around.Corruption, _store.ConfirmedOffset)
+                    : _store.LogStart;
+                _walker.MoveTo(_walkStart);
+            }
+            catch
+            {
+                _walkedFrom = -1;
+                throw;
+            }
+        }
+    }
+
+    /// <summary>Passes messages that begin before a limit; ends early where the log does, or at damage after the first.</summary>
+    private int Walk(long limit, Span<long> offsets, out long walkedTo)
+    {
+        int count = 0;
+        walkedTo = _walker.Offset;
+        _sawClaim = false;
+        try
+        {
+            while (count < offsets.Length && TryPassOne(limit, out long offset))
+            {
+                offsets[count++] = offset;
+                walkedTo = _walker.Offset;
+            }
+        }
+        catch (MappedFileQueueException) when (count > 0)
+        {
+            // What comes before it is there; the next walk meets it again.
+            _walkedFrom = -1;
+        }
+
+        return count;
+    }
+
+    private bool TryPassOne(long limit, out long offset)
+    {
+        offset = 0;
+        if (!_walker.TryReadInPlace(out _, out _))
+        {
+            ReadStatus status = _walker.TryRead(out _, out _);
+            while (status == ReadStatus.Claim && _walker.TryRepairClaim())
+                status = _walker.TryRead(out _, out _);
+            _sawClaim = status == ReadStatus.Claim;
+            if (status != ReadStatus.Message)
+                return false;
+        }
+
+        offset = _walker.Offset;
+        if (offset >= limit)
+        {
+            _walker.PutBack();
+            return false;
+        }
+
+        _walker.Advance();
+        return true;
+    }
+
+    /// <inheritdoc/>
+    /// <remarks>
+    /// Of what was removed nothing is found. Damage before the end is thrown, unless the policy steps over it: then the caller
+    /// tries again later, as a reader does.
+    /// </remarks>
+    int IRangeWalk.FindMessages(long start, long end, Span<long> offsets)
+    {
+        _walkedFrom = -1;
+        while (true)
+        {
+            long from = Math.Max(start, _store.LogStart);
+            int count = 0;
+            if (from >= end)
+                return count;
+            try
+            {
+                _walker.MoveTo(from);
+                while (count < offsets.Length && TryPassOne(end, out long offset))
+                    offsets[count++] = offset;
+                return count;
+            }
+            catch (OffsetOutOfRangeException) when (from < _store.LogStart)
+            {
+                // Removed since.
+            }
+        }
+    }
+
+    private bool TryShow(GroupLease lease, int message, out byte* payload, out int length)
+    {
+        payload = null;
+        length = 0;
+        try
+        {
+            BeginShow(lease, message);
+            if (!_reader.TryReadInPlace(out payload, out length) && !_reader.TryReadExtended(out payload, out length))
+                ReadSlowly(lease.Offsets[message], out payload, out length);
+            _reader.EndSpan();
+            return true;
+        }
+        catch (MappedFileQueueException error)
+        {
+            if (!TryStepOver(lease, message, error))
+                throw;
+            return false;
+        }
+    }
+
+    private bool TryShow<T>(GroupLease lease, int message, out T value)
+        where T : unmanaged
+    {
+        value = default;
+        try
+        {
+            BeginShow(lease, message);
+            ref byte place = ref Unsafe.As<T, byte>(ref value);
+            if (!_reader.TryCopyFixed(ref place, Unsafe.SizeOf<T>()) && !_reader.TryCopyExtended(ref place, Unsafe.SizeOf<T>()))
+            {
+                ReadSlowly(lease.Offsets[message], out byte* payload, out _);
+                value = Unsafe.ReadUnaligned<T>(payload);
+            }
+
+            _reader.EndSpan();
+            return true;
+        }
+        catch (MappedFileQueueException error)
+        {
+            if (!TryStepOver(lease, message, error))
+                throw;
+            return false;
+        }
+    }
+
+    private void BeginShow(GroupLease lease, int message)
+    {
+        lease.Shown |= 1u << message;
+        (_shown, _shownMessage) = (lease, message);
+        (_shownOffset, _shownDeliveries) = (lease.Offsets[message], lease.Deliveries);
+        if (!GroupLayout.IsOffset(_shownOffset))
+            throw GroupScan.Corrupt(_file.File, lease.Record, "single", _shownOffset);
+        _reader.JumpTo(_shownOffset);
+    }
+
+    private void ReadSlowly(long offset, out byte* payload, out int length)
+    {
+        ReadStatus status = _reader.TryRead(out payload, out length);
+        if (status == ReadStatus.Message && _reader.Offset == offset)
+            return;
+        _reader.PutBack();
+        throw new QueueCorruptException($"The log has no message where the group has one: offset={offset}, group=\"{Group}\", "
+            + $"file={_file.File}, path={_store.Path}. Acknowledge it to step over it, or reset the group.",
+            _file.File, offset);
+    }
+
+    /// <summary>
+    /// What was removed is finished. Damage ends the message with the policies that step over it; otherwise it stays in hand:
+    /// Acknowledge steps over it, Reject gives it back.
+    /// </summary>
+    private bool TryStepOver(GroupLease lease, int message, MappedFileQueueException error)
+    {
+        long offset = lease.Offsets[message];
+        bool isRemoved = error is OffsetOutOfRangeException;
+        if (!isRemoved && !(error is QueueCorruptException && _around.Corruption != CorruptionPolicy.Throw))
+            return false;
+        uint bit = 1u << message;
+        if (!_leases.TryAcknowledge(lease, bit))
+            bit = lease.Left;
+        _inHand.Drop(lease, bit);
+        if (isRemoved)
+            NoteGap(offset, _store.LogStart);
+        else
+            NoteDamage((QueueCorruptException)error, offset, message + 1 < lease.Count ? lease.Offsets[message + 1] : offset);
+        return true;
+    }
+
+    private void MoveToLetters(GroupLease lease)
+    {
+        long offset = lease.Offsets[0];
+        if (!TryShow(lease, 0, out byte* payload, out int length))
+            return;
+        _shown = null;
+        try
+        {
+            if (!PlantedFaults.Has(PlantedFault.LetterAfterDone))
+                SendLetter(offset, lease.Deliveries - 1, "DeliveriesMax",
+                    $"The message was handed out {lease.Deliveries - 1} times.", new ReadOnlySpan<byte>(payload, length),
+                    _reader.CopyHeaders());
+        }
+        catch
+        {
+            // It comes again in a while; the next call gets others.
+            GiveBack(lease, 0, _clock.NowMs + (long)s_letterPause.TotalMilliseconds, counts: true);
+            throw;
+        }
+
+        _ = _leases.TryAcknowledge(lease, 1);
+        _inHand.Drop(lease, 1);
+        if (PlantedFaults.Has(PlantedFault.LetterAfterDone))
+            SendLetter(offset, lease.Deliveries - 1, "DeliveriesMax", "", new ReadOnlySpan<byte>(payload, length), null);
+    }
+}
+
+/// <summary>How far a batch has come.</summary>
+internal record struct BatchPlace(GroupLease? Lease, int Message = 0);

@@ -1,0 +1,245 @@
+using System.Diagnostics;
+using MappedFileQueues.Format.Groups;
+using MappedFileQueues.Log.GroupFiles;
+using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Waiting;
+
+namespace MappedFileQueues.Log.Groups;
+
+/// <summary>
+/// How a member waits: as a consumer does, by the steps of <see cref="WakeSignal"/>, but it also wakes up for messages that come
+/// back: when the first one is due, and every 100 ms while others have messages in hand, because the dead wake nobody.
+/// </summary>
+internal sealed unsafe partial class GroupMember
+{
+    /// <summary>How often the owners of records are looked at while other members have messages in hand.</summary>
+    private static readonly TimeSpan s_lookInterval = TimeSpan.FromMilliseconds(100);
+
+    /// <summary>The longest sleep at a claimed frame, whose owner may be dead and then wakes no waiter.</summary>
+    private static readonly TimeSpan s_claimSleepMax = TimeSpan.FromMilliseconds(2);
+
+    private readonly Lock _interrupting = new();
+    private bool _isInterruptible = true;
+
+    /// <summary>At first long ago: what the dead have left comes before what is new.</summary>
+    private long _lookedAt = Stopwatch.GetTimestamp() - (long)(s_lookInterval.TotalSeconds * Stopwatch.Frequency);
+    private bool _othersHold;
+    private int _callsToLook;
+
+    /// <summary>
+    /// Completes with true when a call would take something, or would throw; with false when the time is up.
+    /// </summary>
+    public ValueTask<bool> WaitAsync(TimeSpan timeout, CancellationToken cancellationToken) =>
+        ReusedWait<bool>.Start(ref _untilSomething, timeout, cancellationToken);
+
+    /// <inheritdoc/>
+    public void BeginWait(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken)
+    {
+        _reader.BeginCall();
+        try
+        {
+            ThrowIfBarred();
+            _around.AsyncWaits.Begin(_asyncWait, call, timeout, cancellationToken);
+        }
+        catch
+        {
+            _reader.EndCall();
+            throw;
+        }
+    }
+
+    /// <summary>The clock is read once in a few calls.</summary>
+    private void LookNowAndThen()
+    {
+        if (--_callsToLook > 0)
+            return;
+        _callsToLook = CallsPerLook;
+        _nowMs = _clock.NowMs;
+        if (Stopwatch.GetElapsedTime(_lookedAt) >= s_lookInterval)
+            Look();
+    }
+
+    /// <summary>
+    /// For calls that do not sleep: whoever asks all the time does not pay for a look each time. Without one, nobody knows who
+    /// holds what by now.
+    /// </summary>
+    private bool IsLookDue()
+    {
+        bool isDue = Stopwatch.GetElapsedTime(_lookedAt) >= s_lookInterval;
+        _othersHold |= !isDue;
+        return isDue;
+    }
+
+    /// <summary>Looks for what the dead have held; true when something has changed.</summary>
+    private bool Look()
+    {
+        _lookedAt = Stopwatch.GetTimestamp();
+        _othersHold = true;
+        GroupLook look = _leases.Look(this);
+        _othersHold = look.OthersHold;
+        if (look.HasChanged)
+            NoteChange();
+        return look.HasChanged;
+    }
+
+    private bool TryWait(int countMax, TimeSpan timeout, CancellationToken cancellationToken, out GroupLease lease)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
+        if (timeout == TimeSpan.Zero)
+        {
+            lease = null!;
+            return IsLookDue() && Look() && TryTakeNow(countMax, true, out lease);
+        }
+
+        // An Exclusive producer's open claim is not in the log: the wait would never end.
+        if (_store.Settings.Exclusive)
+            _store.Producers.ThrowIfOwnClaimIsOpen();
+        long began = Stopwatch.GetTimestamp();
+        if (TrySpin(began, countMax, timeout, cancellationToken, out lease))
+            return true;
+        using CancellationTokenRegistration registration = cancellationToken.CanBeCanceled
+            ? cancellationToken.UnsafeRegister(static member => ((GroupMember)member!).InterruptSleep(), this)
+            : default;
+        bool timedOut = false;
+        long looked = began;
+        while (true)
+        {
+            bool isForRoom = _isRoomShort;
+            WakeSignal signal = isForRoom ? _leases.Room : _signal;
+            TimeSpan sleep = signal.Prepare(out ulong sequence);
+            if (TryTakeNow(countMax, true, out lease) || (Look() && TryTakeNow(countMax, true, out lease)))
+                return true;
+            cancellationToken.ThrowIfCancellationRequested();
+            _store.ThrowIfReadingEnded(_reader.IsClosed);
+            if (timedOut)
+                return false;
+            // The flag of the other signal is not up.
+            if (isForRoom != _isRoomShort)
+                continue;
+            sleep = Shorter(Shorter(sleep, _store.Settings.RetryInterval), SleepMax());
+            if (timeout != Timeout.InfiniteTimeSpan)
+            {
+                TimeSpan left = timeout - Stopwatch.GetElapsedTime(began);
+                timedOut = left <= sleep;
+                // No time left means one more look without a sleep; a negative time would mean forever.
+                sleep = left > TimeSpan.Zero ? Shorter(sleep, left) : TimeSpan.Zero;
+            }
+
+            long slept = Stopwatch.GetTimestamp();
+            signal.Sleep(sequence, sleep);
+            bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
+            timedOut &= !wasWoken;
+            if (!wasWoken && !_sawClaim)
+                _store.ThrowIfReplaced(ref looked, Stopwatch.GetTimestamp());
+        }
+    }
+
+    /// <summary>How long it may sleep though nobody wakes it.</summary>
+    private TimeSpan SleepMax()
+    {
+        if (_sawClaim)
+            return s_claimSleepMax;
+        TimeSpan sleep = _othersHold || _isRoomShort ? s_lookInterval : Timeout.InfiniteTimeSpan;
+        long due = _leases.Table.EarliestDue;
+        return due == GroupLayout.NoneDue
+            ? sleep
+            : Shorter(sleep, TimeSpan.FromMilliseconds(Math.Clamp(due - _clock.NowMs, 1, int.MaxValue)));
+    }
+
+    private bool TrySpin(
+        long began, int countMax, TimeSpan timeout, CancellationToken cancellationToken, out GroupLease lease)
+    {
+        lease = null!;
+        TimeSpan spin = _store.Settings.SpinDuration;
+        if (timeout != Timeout.InfiniteTimeSpan && (spin == Timeout.InfiniteTimeSpan || spin > timeout))
+            spin = timeout;
+        if (spin == TimeSpan.Zero)
+            return false;
+        long looked = began;
+        while (true)
+        {
+            if (TryTakeNow(countMax, true, out lease))
+                return true;
+            long now = Stopwatch.GetTimestamp();
+            if (cancellationToken.IsCancellationRequested
+                || (spin != Timeout.InfiniteTimeSpan && Stopwatch.GetElapsedTime(began, now) >= spin))
+                return false;
+            _store.ThrowIfReadingEnded(_reader.IsClosed);
+            _store.ThrowIfReplaced(ref looked, now);
+        }
+    }
+
+    /// <summary>
+    /// Called by a token, and by the end. A damage handler may dispose the queue in a wait: then the pages of the signals are
+    /// gone.
+    /// </summary>
+    private void InterruptSleep()
+    {
+        lock (_interrupting)
+        {
+            if (!_isInterruptible)
+                return;
+            _signal.Interrupt();
+            _leases.Room.Interrupt();
+        }
+    }
+
+    private static TimeSpan Shorter(TimeSpan a, TimeSpan b) =>
+        a < TimeSpan.Zero ? b : b < TimeSpan.Zero || a < b ? a : b;
+
+    /// <summary>Its asynchronous wait. It looks on the thread that waits for all; the call itself does the rest.</summary>
+    private sealed class GroupRead(GroupMember member) : PendingRead(member._around.AsyncWaits, member._reader)
+    {
+        /// <inheritdoc/>
+        public override long LooksAt
+        {
+            get
+            {
+                long looksAt = member._othersHold || member._isRoomShort
+                    ? member._lookedAt + (long)(s_lookInterval.TotalSeconds * Stopwatch.Frequency)
+                    : long.MaxValue;
+                long due = member._leases.Table.EarliestDue;
+                if (due == GroupLayout.NoneDue)
+                    return looksAt;
+                double seconds = Math.Clamp(due - member._clock.NowMs, 0, int.MaxValue) / 1000.0;
+                return Math.Min(looksAt, Stopwatch.GetTimestamp() + (long)(seconds * Stopwatch.Frequency));
+            }
+        }
+
+        /// <inheritdoc/>
+        public override bool IsAnythingThere()
+        {
+            SawClaim = false;
+            if (Stopwatch.GetTimestamp() >= LooksAt)
+                return true;
+            return !member._isRoomShort && IsMessageThere();
+        }
+
+        private bool IsMessageThere()
+        {
+            LogReader walker = member._walker;
+            GroupScan.ReadNext(member._leases.Table, member._file.File, out long end);
+            try
+            {
+                // After padding it stays where the last walk came to.
+                if (end != member._walkedFrom)
+                {
+                    member._walkStart = end;
+                    walker.JumpTo(end);
+                    member._walkedFrom = end;
+                }
+
+                if (!walker.HasSomething())
+                    return false;
+                SawClaim = !walker.TryRepairClaim();
+                return !SawClaim;
+            }
+            catch (OffsetOutOfRangeException)
+            {
+                // The call throws it, or steps over what was removed.
+                member._walkedFrom = -1;
+                return true;
+            }
+        }
+    }
+}
