@@ -52,8 +52,8 @@ internal static class LabIndex
     }
 
     /// <summary>
-    /// Writes what an old page of the file may hold: an entry for a place where no frame begins any more, and one of a series that
-    /// counted from elsewhere.
+    /// Writes what an old page of the file may hold: an entry for a place where no frame begins any more, and one of a series
+    /// that counted from elsewhere.
     /// </summary>
     public static void Forge(OperatingSystemServices os, string path, IReadOnlyList<ReadMessage> messages, Random random)
     {
