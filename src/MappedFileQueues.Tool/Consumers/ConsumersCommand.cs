@@ -11,7 +11,7 @@ internal static class ConsumersCommand
     public static Command Create() => new(
         "consumers", "Show, move and remove a store's consumers: `mfq consumers reset orders billing --to latest`.")
     {
-        CreateList(), CreateReset(), CreateDelete(),
+        CreateList(), CreateReset(), CreateDelete(), GroupCommands.CreateMembers(), GroupCommands.CreateFence(),
     };
 
     /// <summary>For the commands that show numbers of messages.</summary>
@@ -56,7 +56,12 @@ internal static class ConsumersCommand
             foreach (string problem in info.CursorProblems)
                 ErrorLine.Write(problem, ExitCodes.Success);
             return Result.Write(
-                parsed, new ConsumerList(info.Consumers), ToolJson.Default.ConsumerList, list => Table(list.Consumers).Write());
+                parsed, new ConsumerList(info.Consumers, info.Groups), ToolJson.Default.ConsumerList,
+                list =>
+                {
+                    Table(list.Consumers).Write();
+                    GroupCommands.Table(list.Groups).WriteIfAny();
+                });
         });
     }
 
@@ -67,18 +72,30 @@ internal static class ConsumersCommand
         Option<QueueStart?> to = ToolOptions.Place(
             "--to", "Where it goes on; `mfq consume --format json` shows offsets.", "earliest", "latest");
         to.Required = true;
+        Option<bool> isGroup = GroupOption();
         StoreOptions opening = new();
         return new Command(
             "reset",
             "Move a consumer that is not open, or create it; a damaged offset is replaced: "
                 + "`mfq consumers reset orders billing --to latest`.")
         {
-            store, name, to, opening,
+            store, name, to, isGroup, opening,
         }.Does(parsed =>
         {
             string consumer = parsed.GetRequiredValue(name);
             using StoreEngine queue = opening.Open(parsed, store);
-            long offset = queue.ResetConsumer(consumer, parsed.GetRequiredValue(to)!.Value);
+            QueueStart start = parsed.GetRequiredValue(to)!.Value;
+            long offset;
+            if (parsed.GetValue(isGroup))
+            {
+                queue.ResetGroup(consumer, start);
+                offset = GroupCommands.Find(queue.GetInfo(), consumer).FloorOffset;
+            }
+            else
+            {
+                offset = queue.ResetConsumer(consumer, start);
+            }
+
             return Result.Write(
                 parsed, new ConsumerPlace(consumer, offset), ToolJson.Default.ConsumerPlace,
                 $"{ConsumerName.Show(consumer)} goes on at offset {Report.Number(offset)}.");
@@ -89,16 +106,22 @@ internal static class ConsumersCommand
     {
         Argument<string> store = ToolOptions.Store();
         Argument<string> name = NameArgument();
+        Option<bool> isGroup = GroupOption();
         StoreOptions opening = new();
         return new Command(
             "delete", "Remove a consumer that is not open, with its stored offset: `mfq consumers delete orders billing`.")
         {
-            store, name, opening,
+            store, name, isGroup, opening,
         }.Does(parsed =>
         {
             string consumer = parsed.GetRequiredValue(name);
             using StoreEngine queue = opening.Open(parsed, store);
-            if (!queue.DeleteConsumer(consumer))
+            if (parsed.GetValue(isGroup))
+            {
+                if (!queue.DeleteGroup(consumer))
+                    throw GroupCommands.None(consumer, queue.Store.Path);
+            }
+            else if (!queue.DeleteConsumer(consumer))
             {
                 throw new ToolException($"There is no such consumer: consumer=\"{consumer}\", path={queue.Store.Path}. "
                     + "`mfq consumers list` shows those that there are.");
@@ -110,11 +133,14 @@ internal static class ConsumersCommand
         });
     }
 
+    private static Option<bool> GroupOption() => ToolOptions.Flag("--group", "NAME is a group of competing consumers.");
+
     private static Argument<string> NameArgument() => ConsumerName.Argument("NAME", $"The consumer; {ConsumerName.Help}.");
 }
 
 /// <summary>The result of `list`.</summary>
-internal sealed record ConsumerList(IReadOnlyList<MappedFileConsumerInfo> Consumers);
+internal sealed record ConsumerList(
+    IReadOnlyList<MappedFileConsumerInfo> Consumers, IReadOnlyList<MappedFileGroupInfo> Groups);
 
 /// <summary>The result of `reset`.</summary>
 internal sealed record ConsumerPlace(string Name, long Offset);

@@ -21,13 +21,15 @@ internal static class SettleCommand
             "--from-any-store", "Also letters whose message lay in another store, such as one that was restored since.");
         LetterFilter filter = new(isRequired: true);
         StoreOptions opening = new();
-        return new Command(
+        Command command = new(
             "requeue",
             "Append the messages of letters to their queue again, and settle the letters: "
                 + "`mfq deadletters requeue orders-dead-letters orders --error Timeout`. Every consumer of the queue gets them.")
         {
             letters, queue, anySource, filter, opening,
-        }.Does(parsed =>
+        };
+        command.Aliases.Add("retry");
+        return command.Does(parsed =>
         {
             MappedFileQueueOptions source = opening.Of(parsed, Path.GetFullPath(parsed.GetRequiredValue(letters)));
             MappedFileQueueOptions options = opening.Of(parsed, Path.GetFullPath(parsed.GetRequiredValue(queue)));

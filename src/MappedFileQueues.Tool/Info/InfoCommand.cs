@@ -64,6 +64,7 @@ internal static class InfoCommand
         store.Add("producers", Processes(info.ProducerProcesses));
         store.Write();
         ConsumersCommand.Table(info.Consumers).WriteIfAny();
+        GroupCommands.Table(info.Groups).WriteIfAny();
         Claims("Open claims, at which readers wait", info.OpenClaims).WriteIfAny();
     }
 

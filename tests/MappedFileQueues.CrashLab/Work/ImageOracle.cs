@@ -65,6 +65,9 @@ internal sealed class ImageOracle(LabPlan plan, ModelPicture model, bool isCut, 
             if (MustEqual is not null && !Messages.Select(m => m.Offset).SequenceEqual(MustEqual.Select(m => m.Offset)))
                 throw new LabViolation($"A recovery that was interrupted found {MustEqual.Count} messages, the next one "
                     + $"{Messages.Count}");
+            if (random.Next(2) == 0)
+                LabIndex.Forge(os, path, Messages, random);
+            LabIndex.Check(queue, Messages, random);
             CheckCursors(queue);
             if (GoesOn && random.Next(8) != 0)
                 GoOn(queue, path, os);

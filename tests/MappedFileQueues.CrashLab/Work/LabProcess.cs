@@ -31,6 +31,7 @@ internal sealed class LabProcess(SimServices os, MappedFileQueue queue)
         var os = new SimServices(disk, bootId, plan.HasFence);
         CurrentPlatform.Services = os;
         var process = new LabProcess(os, new MappedFileQueue(plan.Options(SimDisk.Root, storeId, isExclusive)));
+        LabIndex.Begin(os);
         process.Queue.MessagesSkipped += (_, skipped) => process.Skipped.Enqueue(skipped);
         return process;
     }

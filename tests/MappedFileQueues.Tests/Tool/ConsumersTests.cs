@@ -36,6 +36,43 @@ public sealed class ConsumersTests : IDisposable
         ToolRun.Of("consumers", "reset", _temp.StorePath, "billing", "--to", "8").ExpectError("offset=8");
     }
 
+    /// <summary>A group of competing consumers: shown, its stopped member fenced, moved and removed.</summary>
+    [Fact]
+    public void Groups_AllCommands_ShowFenceMoveAndRemove()
+    {
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+        {
+            using MappedFileGroupMember member = queue.OpenGroupMember("Workers");
+            for (int i = 0; i < 10; i++)
+                queue.Producer.Produce(new byte[56]);
+            for (int i = 0; i < 3; i++)
+                member.Consume();
+            member.Acknowledge(0);
+
+            Assert.Matches(@"workers +64 +576 +9 +2 +0 +1\n", ToolRun.Of("consumers", "list", _temp.StorePath).Expect(0).Text);
+            Assert.Matches(
+                $@"{member.Slot} +{Environment.ProcessId} +yes +2 ",
+                ToolRun.Of("consumers", "members", _temp.StorePath, "WORKERS").Expect(0).Text);
+            ToolRun.Of("consumers", "members", _temp.StorePath, "others").ExpectError("group=\"others\"", "mfq consumers list");
+            ToolRun.Of("consumers", "fence", _temp.StorePath, "workers", "4000", "--after", "0ms")
+                .ExpectError("slot=4000", $"Slot {member.Slot} has.");
+            ToolRun.Of("consumers", "reset", _temp.StorePath, "workers", "--group", "--to", "latest").ExpectError("workers");
+            Assert.Equal(
+                $"2 messages of slot {member.Slot} go to the other members.\n",
+                ToolRun.Of("consumers", "fence", _temp.StorePath, "workers", $"{member.Slot}", "--after", "10ms").Expect(0).Text);
+            Assert.Throws<GroupMemberFencedException>(() => member.Acknowledge(64));
+            member.Consume();
+            Assert.Equal((64L, 2), (member.MessageOffset, member.DeliveryCount));
+        }
+
+        ToolRun.Of("consumers", "reset", _temp.StorePath, "workers", "--group", "--to", "latest").Expect(0);
+        Assert.Matches(@"workers +640 +0 +0 +0 +0 +0\n", ToolRun.Of("consumers", "list", _temp.StorePath).Expect(0).Text);
+        Assert.Equal(
+            "workers is removed.\n",
+            ToolRun.Of("consumers", "delete", _temp.StorePath, "workers", "--group").Expect(0).Text);
+        ToolRun.Of("consumers", "delete", _temp.StorePath, "workers", "--group").ExpectError("mfq consumers list");
+    }
+
     [Fact]
     public void ResetDelete_StoreOfStructs_NeedNoType()
     {

@@ -42,6 +42,7 @@ public sealed class JsonOutputTests : IDisposable
         Check("export", store, "--to", PathOf("lines.jsonl"));
         Check("import", PathOf("imported"), PathOf("lines.jsonl"));
         Check("replay", store, PathOf("replayed"));
+        CheckGroups(store);
         CheckClaims(store);
         CheckDamage(store);
         CheckLetters();
@@ -77,6 +78,17 @@ public sealed class JsonOutputTests : IDisposable
             foreach (string name in inner)
                 Find([.. command, name]);
         }
+    }
+
+    private void CheckGroups(string store)
+    {
+        using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = store });
+        using MappedFileGroupMember member = queue.OpenGroupMember("workers");
+        member.Consume();
+        Check("consumers list", store);
+        Check("info", store);
+        Check("consumers members", store, "workers");
+        Check("consumers fence", store, "workers", $"{member.Slot}", "--after", "0ms");
     }
 
     private void CheckClaims(string store)

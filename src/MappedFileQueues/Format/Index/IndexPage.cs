@@ -38,7 +38,7 @@ internal sealed record IndexPage(
     public const int CountBitsUsual = 18;
 
     private const uint Version = 1;
-    private const int StepBitsMin = 12;
+    private const int StepBitsMin = 9;
     private const int StepBitsMax = 50;
     private const int CountBitsMax = 24;
 

@@ -47,7 +47,7 @@ internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, Fra
 
         ClampCursors(tail);
         ProducerSettlement.ForgetBeyond(directory, meta, tail);
-        ClearIndex(tail);
+        ClearIndex(directory, meta, tail);
         ProtocolSteps.Reach(ProtocolStep.CursorsClamped);
         if (directory.Identify(StoreNames.Salvage) is not null)
             directory.FlushEntries(StoreNames.Salvage);
@@ -69,6 +69,24 @@ internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, Fra
         }
 
         scanner.Invalidate();
+    }
+
+    /// <summary>
+    /// Clears the index beyond the tail. Entries are written for what is on disk, so there are none, unless the disk has lost
+    /// what it confirmed, or files of two moments came together.
+    /// </summary>
+    public static void ClearIndex(HeldDirectory directory, StoreMeta meta, long tail)
+    {
+        try
+        {
+            using IndexFile? file = IndexFile.TryOpen(directory, meta, FileOpening.ReadWrite);
+            file?.ClearFrom(tail);
+        }
+        catch (QueueDiskException)
+        {
+            // It is only a hint, and without it messages are counted anew.
+            WholeFile.TryDelete(directory, StoreNames.Index);
+        }
     }
 
     /// <summary>
@@ -184,21 +202,6 @@ internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, Fra
             if (CursorWord.TryRead(cursor, out long offset) && offset > tail)
                 file.WriteAt(BitConverter.GetBytes(CursorWord.From(tail)), 0);
             file.Sync();
-        }
-    }
-
-    /// <summary>Entries are written for what is on disk. So there are none, unless the disk has lost what it confirmed.</summary>
-    private void ClearIndex(long tail)
-    {
-        try
-        {
-            using IndexFile? file = IndexFile.TryOpen(directory, meta, FileOpening.ReadWrite);
-            file?.ClearFrom(tail);
-        }
-        catch (QueueDiskException)
-        {
-            // It is only a hint, and without it messages are counted anew.
-            WholeFile.TryDelete(directory, StoreNames.Index);
         }
     }
 }

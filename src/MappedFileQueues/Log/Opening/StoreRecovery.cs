@@ -141,7 +141,12 @@ internal sealed unsafe class StoreRecovery(
         FileOrigin originBefore = control.MetaOrigin;
         bool isUnknown = !isControlValid || origin.DiffersFrom(originBefore);
         if (!isNew && !isCut && isUnknown && checkpoint is not null && tail.CorruptAt < 0)
+        {
+            // A copy's index may be younger than its log.
+            LogTruncation.ClearIndex(directory, meta, tail.Offset);
             checkpoints.WriteBoth(checkpoint.Offset, ++epoch, boot);
+        }
+
         if (segments.Count == 0)
             segments.Add(MakeFirstSegment(from));
         else

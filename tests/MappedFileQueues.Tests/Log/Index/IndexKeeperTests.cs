@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Format.Index;
 using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.StoreFiles;
@@ -183,5 +184,75 @@ public sealed class IndexKeeperTests
             Assert.Equal(9000, queue.GetInfo(countsMessages: true).MessageCount);
             Assert.Equal(8191, queue.FindNumber(queue.FindOffset(8191)));
         }
+    }
+
+    /// <summary>
+    /// The index of a backup may be younger than its log. The copy gives the offsets after its end to other messages, so the
+    /// entries for them would count what only the original has.
+    /// </summary>
+    [Fact]
+    public void Open_CopyWithAYoungerIndex_CountsItsOwnMessages()
+    {
+        using IndexedStore store = new();
+        store.Fill(200);
+        store.Close();
+        string copy = Path.Combine(store.Temp.Root, "copy");
+        using (Process cp = Process.Start("cp", ["-a", store.Temp.StorePath, copy]))
+            cp.WaitForExit();
+        store.Open();
+        store.Fill(200);
+        store.Close();
+        File.Copy(store.IndexPath, Path.Combine(copy, "offset", "index"), overwrite: true);
+
+        long last = 0;
+        using (var queue = new MappedFileQueue(new MappedFileQueueOptions
+        {
+            StorePath = copy,
+            SegmentSize = IndexedStore.SegmentSize,
+            Durability = DurabilityLevel.PageCache,
+        }))
+        {
+            // Frames of the same length, so that they begin where those of the original do.
+            for (int i = 0; i < 30; i++)
+                queue.Producer.DangerousClaim(100).Dispose();
+            for (int i = 0; i < 170; i++)
+                last = queue.Producer.Produce(new byte[100]);
+            Assert.Equal(369, queue.FindNumber(last));
+            queue.Flush();
+            Assert.Equal(369, queue.FindNumber(last));
+        }
+
+        using MappedFileReader reader = MappedFileReader.Open(copy);
+        Assert.Equal(369, reader.FindNumber(last));
+        Assert.Equal(last, reader.FindOffset(369));
+    }
+
+    /// <summary>Three processes lead flushes as it comes; each counts where it can, and the numbers are a walk's.</summary>
+    [Fact]
+    [Trait("Category", "Slow")]
+    public void Flush_SeveralProcesses_NumbersAreThoseOfAWalk()
+    {
+        const int count = 30_000;
+        using TempStore temp = new();
+        MappedFileQueueOptions options = new() { StorePath = temp.StorePath, FlushInterval = TimeSpan.FromMilliseconds(5) };
+        string[] arguments = ["produce", temp.StorePath, "--messages", $"{count}", "--size", "200"];
+        using (var queue = new MappedFileQueue(options))
+        {
+            using ChildProcess one = ChildProcess.StartTool(arguments);
+            using ChildProcess other = ChildProcess.StartTool(arguments);
+            for (int i = 0; i < count; i++)
+                queue.Producer.Produce(new byte[30]);
+            one.ExpectExit();
+            other.ExpectExit();
+        }
+
+        MappedFileQueueInfo info = StoreInspector.Inspect(temp.StorePath, countsMessages: true);
+        Assert.Equal(3 * count, info.MessageCount);
+        using MappedFileReader reader = MappedFileReader.Open(temp.StorePath);
+        long[] numbers = [.. Enumerable.Range(1, 40).Select(i => i * 2L * count / 41)];
+        long[] offsets = [.. numbers.Select(reader.FindOffset)];
+        Assert.Equal(numbers, offsets.Select(reader.FindNumber));
+        File.Delete(temp.PathOf("offset", "index"));
+        Assert.Equal(offsets, numbers.Select(reader.FindOffset));
     }
 }
