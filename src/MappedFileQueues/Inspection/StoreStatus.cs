@@ -66,6 +66,7 @@ internal static unsafe class StoreStatus
             return null; // Retention has overtaken the walk.
         lag.Begin(oldest, published, countsMessages);
         List<StoredCursor> problems = [];
+        long? messageCount = lag.CountFrom(oldest);
         List<MappedFileConsumerInfo> consumers = FindConsumers(directory, published, lag, problems);
         while (countsMessages && LogStartSearch.Find(directory, meta, control) is var logStart && logStart != oldest)
         {
@@ -74,6 +75,7 @@ internal static unsafe class StoreStatus
             if (published < oldest)
                 return null;
             lag.Oldest = oldest;
+            messageCount = lag.CountFrom(oldest);
             consumers = FindConsumers(directory, published, lag, problems);
         }
 
@@ -105,8 +107,9 @@ internal static unsafe class StoreStatus
             HasDamagedCursor = problems.Any(cursor => cursor.IsDamaged),
             FileProblems = fileProblems,
             PublishedOffset = published,
-            MessageCount = lag.CountFrom(oldest),
+            MessageCount = messageCount,
             NumberedFrom = lag.NumberedFrom,
+            AppendedMessages = lag.CountAppended(),
             TailOffset = tail,
             ConfirmedOffset = confirmed,
             // P13 acquire: pairs with P13 full in ClaimRepair.
