@@ -51,7 +51,10 @@ internal sealed class StoreWatch(NamedQueue queue)
                 Statistics = queue.GetStatistics!(),
                 FreeBytes = FindFreeBytes(info.StorePath),
                 UnflushedAge = _published.AgeOf(info.ConfirmedOffset, now),
-                LagTimes = [.. info.Consumers.Select(consumer => _published.AgeOf(consumer.Offset, now))],
+                LagTimes =
+                [
+                    .. info.Consumers.Select(consumer => Later(consumer.LagTime, _published.AgeOf(consumer.Offset, now))),
+                ],
                 ClaimAges = AgeClaims(info.OpenClaims, now),
             };
         }
@@ -80,6 +83,9 @@ internal sealed class StoreWatch(NamedQueue queue)
 
         return ages;
     }
+
+    /// <summary>What flushes have noted outlives this process, and what it has seen itself is there without a flush.</summary>
+    private static TimeSpan Later(TimeSpan? noted, TimeSpan seen) => noted > seen ? noted.Value : seen;
 
     private static long? FindFreeBytes(string path)
     {

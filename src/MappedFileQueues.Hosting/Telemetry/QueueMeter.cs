@@ -1,6 +1,5 @@
 using System.Diagnostics;
 using System.Diagnostics.Metrics;
-using MappedFileQueues.Format;
 using MappedFileQueues.Hosting.Queues;
 using Microsoft.Extensions.DependencyInjection;
 
@@ -63,8 +62,8 @@ internal sealed class QueueMeter : IDisposable
     {
         _meter.CreateObservableCounter(
             "messaging.client.sent.messages",
-            () => FromStores(static look => CountMessages(look.Info!), new("messaging.operation.name", "send")),
-            "{message}", "Messages that all processes have appended to a queue of structs, by its length.");
+            () => FromStores(static look => look.Info!.AppendedMessages, new("messaging.operation.name", "send")),
+            "{message}", "Messages that all processes have appended, as flushes count them.");
         Store("appended", "By", "The length of the log since the store was made, headers and padding included.",
             static look => look.Info!.PublishedOffset, isCounter: true);
         Store("repaired", "{claim}", "Messages that dead producers had begun and that were given up.",
@@ -108,19 +107,6 @@ internal sealed class QueueMeter : IDisposable
         _meter.CreateObservableCounter(
             $"{System}.lock.long_waits", () => FromQueues(static statistics => statistics.LongLockWaitCount), "{wait}",
             "Waits of a second or more for a lock of the store.");
-    }
-
-    /// <summary>
-    /// How many frames of the struct's length a log of that length holds: exact but for claims of dead producers, which count as
-    /// messages. Null for messages of any length.
-    /// </summary>
-    private static long? CountMessages(MappedFileQueueInfo info)
-    {
-        if (info.StructSize == 0)
-            return null;
-        long frame = FrameHeader.FrameLength(info.StructSize);
-        (long segments, long position) = Math.DivRem(info.PublishedOffset, info.SegmentSize);
-        return (segments * (info.SegmentSize / frame)) + (position / frame);
     }
 
     private IEnumerable<Measurement<long>> FromStores(

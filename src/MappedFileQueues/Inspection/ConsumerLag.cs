@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Format.Index;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.StoreFiles;
@@ -9,10 +10,13 @@ namespace MappedFileQueues.Inspection;
 
 /// <summary>
 /// How far consumers are behind, in messages and in time. Messages are counted by the index, or by a walk over all of them where
-/// there is none.
+/// there is none, and where that is as short: retention of a small store may turn over faster than a number is found.
 /// </summary>
 internal sealed class ConsumerLag : IDisposable
 {
+    /// <summary>A walk of this length takes a fraction of a millisecond.</summary>
+    private const long StepMax = 1L << IndexPage.StepBitsFirst;
+
     private readonly HeldDirectory _directory;
     private readonly StoreMeta _meta;
     private readonly FrameChecksum _checksum;
@@ -49,9 +53,9 @@ internal sealed class ConsumerLag : IDisposable
     public void Begin(long oldest, long published, bool counts)
     {
         (Oldest, _published, _counts) = (oldest, published, counts);
-        long? origin = _search.FindOrigin(oldest, published);
-        NumberedFrom = origin ?? oldest;
-        if (!counts || origin is not null)
+        bool isKnown = _search.FindNewest(oldest, published) is not null;
+        NumberedFrom = isKnown ? _search.Origin : oldest;
+        if (!counts || (isKnown && published - oldest > StepMax))
             return;
         _counter = new MessageCounter(_directory, _meta, _checksum);
         _counter.Count(oldest, published);
@@ -68,6 +72,24 @@ internal sealed class ConsumerLag : IDisposable
         }
         catch (QueueCorruptException)
         {
+            return null;
+        }
+    }
+
+    /// <summary>
+    /// The number of the end, or of the newest place of the index where the end is more than a step away; null without an index.
+    /// </summary>
+    public long? CountAppended()
+    {
+        try
+        {
+            return _search.FindNewest(Oldest, _published) is not { } newest ? null
+                : _published - newest.Offset > StepMax ? newest.Number
+                : _search.NumberAt(_published, _published);
+        }
+        catch (MappedFileQueueException error) when (error is QueueCorruptException or OffsetOutOfRangeException)
+        {
+            // Damage is in the way, or retention has overtaken the walk.
             return null;
         }
     }

@@ -134,6 +134,12 @@ public sealed class MappedFileQueueInfo
     /// </summary>
     public long NumberedFrom { get; init; }
 
+    /// <summary>
+    /// How many messages were appended since <see cref="NumberedFrom"/>, as far as a short walk from the index tells; null
+    /// without an index.
+    /// </summary>
+    internal long? AppendedMessages { get; init; }
+
     /// <summary>The offset at which the next frame will be written.</summary>
     public long TailOffset { get; init; }
 

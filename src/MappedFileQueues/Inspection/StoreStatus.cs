@@ -67,6 +67,7 @@ internal static unsafe class StoreStatus
             return null; // Retention has overtaken the walk.
         lag.Begin(oldest, published, countsMessages);
         List<StoredCursor> problems = [];
+        long? messageCount = lag.CountFrom(oldest);
         List<MappedFileConsumerInfo> consumers = FindConsumers(directory, published, lag, problems);
         long? messageCount = lag.CountFrom(oldest);
         while (countsMessages && LogStartSearch.Find(directory, meta, control) is var logStart && logStart != oldest)
@@ -76,6 +77,7 @@ internal static unsafe class StoreStatus
             if (published < oldest)
                 return null;
             lag.Oldest = oldest;
+            messageCount = lag.CountFrom(oldest);
             consumers = FindConsumers(directory, published, lag, problems);
             messageCount = lag.CountFrom(oldest);
         }
@@ -112,6 +114,7 @@ internal static unsafe class StoreStatus
             PublishedOffset = published,
             MessageCount = messageCount,
             NumberedFrom = lag.NumberedFrom,
+            AppendedMessages = lag.CountAppended(),
             TailOffset = tail,
             ConfirmedOffset = confirmed,
             // P13 acquire: pairs with P13 full in ClaimRepair.

@@ -135,7 +135,7 @@ internal sealed class CutRun(
         (DiskPicture disk, ModelPicture model) = _pictures[index];
         if (disk.HolesStoredInto.FirstOrDefault() is { } hole)
             Violate(plan, model, $"somebody stored into a hole of {hole}: on a full disk that kills the process", null);
-        if (LabIndex.FindFault(disk) is { } fault)
+        if (LabIndex.FindFault(disk, boot) is { } fault)
             Violate(plan, model, fault, null);
         Check(plan, model, boot, isCut: false, _random.Next(), _ => CutImage.OfKill(disk, tracksMedium: false));
         for (int i = 0; i < (retains ? CutsPerPictureRetaining : CutsPerPicture); i++)

@@ -27,15 +27,18 @@ internal static class LabIndex
             IndexFile.TryBegin(directory, meta, new IndexPage(meta.StoreId, 1, 0, StepBits, CountBits))?.Dispose();
     }
 
-    /// <summary>What is wrong with it at a moment: it speaks of messages that are not on disk; null when nothing is.</summary>
-    public static string? FindFault(DiskPicture disk)
+    /// <summary>
+    /// What is wrong with it at a moment: it speaks of messages that are not on disk; null when nothing is. After a cut the
+    /// control page may be older than the index, until somebody has recovered the store.
+    /// </summary>
+    public static string? FindFault(DiskPicture disk, string boot)
     {
         if (Content(disk, StoreNames.Control) is not { } control || Content(disk, StoreNames.Index) is not { } index
             || Content(disk, StoreNames.Meta) is not { Length: StoreMeta.Length } page)
             return null;
         ControlWords words = ControlWords.Of(control);
         StoreMeta meta = StoreMeta.Parse(page, StoreNames.Meta);
-        if (words.RecoveredIn == Guid.Empty || IndexPage.Parse(index, meta.StoreId) is not { } found)
+        if (words.RecoveredIn != Guid.Parse(boot) || IndexPage.Parse(index, meta.StoreId) is not { } found)
             return null;
         // What was flushed before the last process that was alone came counts too.
         long flushed = Math.Max(words.Confirmed, BitConverter.ToInt64(control, ControlLayout.FlushedBelowAt));

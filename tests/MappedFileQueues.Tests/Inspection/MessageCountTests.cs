@@ -58,9 +58,6 @@ public sealed class MessageCountTests
             segment.WriteByte(0xFF);
         }
 
-        // They were counted before the damage. Without that, nobody can tell how many messages were behind the header.
-        Assert.Equal(301, StoreInspector.Inspect(store.StorePath, countsMessages: true).MessageCount);
-        File.Delete(store.PathOf("offset", "index"));
         MappedFileQueueInfo info = StoreInspector.Inspect(store.StorePath, countsMessages: true);
         Assert.Null(info.MessageCount);
         Assert.Null(info.Consumers.Single(consumer => consumer.Name == "before").LagMessages);

@@ -26,7 +26,7 @@ internal sealed class MessageSearch(
     private readonly IndexFile? _index = IndexFile.TryOpen(directory, meta);
 
     /// <summary>Some place of the index, found at first: what is asked later counts from the same origin.</summary>
-    private IndexEntry? _anchor;
+    private IndexEntry? _newest;
 
     /// <summary>The log start whose number is known, and the number.</summary>
     private (long Offset, long Number) _oldest = (-1, 0);
@@ -36,10 +36,19 @@ internal sealed class MessageSearch(
     {
     }
 
+    /// <summary>The offset where number 0 is, if a place of the index is in the log.</summary>
+    public long Origin => _index?.Page.Origin ?? 0;
+
     /// <summary>
-    /// The offset where number 0 is; null where no index tells, and the log start is that place.
+    /// The newest place of the index, as it was when it was asked for first, as long as the log holds it. Null where no index
+    /// tells numbers: then they count from the log start.
     /// </summary>
-    public long? FindOrigin(long oldest, long end) => FindAnchor(oldest, end) is null ? null : _index!.Page.Origin;
+    public IndexEntry? FindNewest(long oldest, long end)
+    {
+        if (_newest is null || _newest.Value.Offset < oldest)
+            _newest = FindPlace(oldest, end, static _ => true);
+        return _newest;
+    }
 
     /// <summary>How many messages begin before an offset, since number 0.</summary>
     /// <exception cref="OffsetOutOfRangeException">The offset is before the log start or after the end.</exception>
@@ -112,7 +121,7 @@ internal sealed class MessageSearch(
             IndexEntry from = FindPlace(oldest, end, place => place.Time < wanted)
                 ?? new IndexEntry(oldest, 0, IndexEntry.NoTime);
             // What no flush has counted will get a time of now or later.
-            long countedTo = now >= time ? long.MaxValue : FindAnchor(oldest, end)?.Offset ?? oldest;
+            long countedTo = now >= time ? long.MaxValue : FindNewest(oldest, end)?.Offset ?? oldest;
             if (TryWalk(from, end, here => here.Time == IndexEntry.NoTime ? here.Offset < countedTo : here.Time >= wanted,
                 out IndexEntry reached, out long at) && from.Offset >= findOldest())
                 return reached.Offset;
@@ -136,9 +145,10 @@ internal sealed class MessageSearch(
         if (message.Offset >= end)
             return TimeSpan.Zero;
         DateTimeOffset? time = message.Time == IndexEntry.NoTime ? null : message.AsTime();
-        // A place after the message, and a mark after it, are of a time at which it was there.
+        DateTimeOffset? mark = TimeMarks.TimeOf(marks, message.Offset);
+        // A place after the message, and a mark after it, are of a time at which it was there; a mark is in whole milliseconds.
         time ??= Earlier(_index?.FindFirstPlace(directory, checksum, message.Offset + 1, end)?.AsTime(),
-            TimeMarks.TimeOf(marks, message.Offset));
+            mark < now ? mark.Value.AddMilliseconds(1) : mark);
         return time is null ? null : now > time ? now - time : TimeSpan.Zero;
     }
 
@@ -162,14 +172,6 @@ internal sealed class MessageSearch(
     private IndexEntry? FindPlace(long oldest, long end, Func<IndexEntry, bool> isBefore) =>
         _index?.FindPlace(directory, checksum, oldest, end, isBefore);
 
-    /// <summary>The newest place of the index, as it was when it was asked for first, as long as the log holds it.</summary>
-    private IndexEntry? FindAnchor(long oldest, long end)
-    {
-        if (_anchor is null || _anchor.Value.Offset < oldest)
-            _anchor = FindPlace(oldest, end, static _ => true);
-        return _anchor;
-    }
-
     /// <summary>The place in the index before what is wanted, or else the log start with its number.</summary>
     private bool TryGetStart(long oldest, long end, Func<IndexEntry, bool> isBefore, out IndexEntry from, out long at)
     {
@@ -184,10 +186,10 @@ internal sealed class MessageSearch(
         if (_oldest.Offset == oldest)
             return true;
         long number = 0;
-        IndexEntry? anchor = FindAnchor(oldest, end);
-        if (anchor is not null)
+        IndexEntry? newest = FindNewest(oldest, end);
+        if (newest is not null)
         {
-            IndexEntry first = _index!.FindFirstPlace(directory, checksum, oldest, end) ?? anchor.Value;
+            IndexEntry first = _index!.FindFirstPlace(directory, checksum, oldest, end) ?? newest.Value;
             var start = new IndexEntry(oldest, 0, IndexEntry.NoTime);
             if (!TryWalk(start, first.Offset, static _ => false, out IndexEntry there, out at))
                 return false;
