@@ -1,3 +1,4 @@
+using System.Globalization;
 using MappedFileQueues.Engine;
 
 namespace MappedFileQueues.Tool.Consumers;
@@ -93,7 +94,7 @@ internal static class GroupCommands
         foreach (MappedFileGroupMemberInfo member in members)
         {
             report.Add(
-                Report.Number(member.Slot), Report.Number(member.ProcessId),
+                Report.Number(member.Slot), member.ProcessId.ToString(CultureInfo.InvariantCulture),
                 member.IsAlive is { } isAlive ? isAlive ? "yes" : "no" : "-",
                 Report.Number(member.HeldCount), $"{member.HeldFor.TotalSeconds:F1} s");
         }

@@ -21,15 +21,13 @@ internal static class SettleCommand
             "--from-any-store", "Also letters whose message lay in another store, such as one that was restored since.");
         LetterFilter filter = new(isRequired: true);
         StoreOptions opening = new();
-        Command command = new(
+        return new Command(
             "requeue",
             "Append the messages of letters to their queue again, and settle the letters: "
                 + "`mfq deadletters requeue orders-dead-letters orders --error Timeout`. Every consumer of the queue gets them.")
         {
             letters, queue, anySource, filter, opening,
-        };
-        command.Aliases.Add("retry");
-        return command.Does(parsed =>
+        }.Does(parsed =>
         {
             MappedFileQueueOptions source = opening.Of(parsed, Path.GetFullPath(parsed.GetRequiredValue(letters)));
             MappedFileQueueOptions options = opening.Of(parsed, Path.GetFullPath(parsed.GetRequiredValue(queue)));

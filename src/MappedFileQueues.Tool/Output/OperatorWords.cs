@@ -15,6 +15,8 @@ internal static class OperatorWords
             "End that program, or wait for it with --lock-timeout."),
         ("Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.",
             "End that program, choose another name, or wait for it with --lock-timeout."),
+        ("Close it, choose another id, or raise LockTimeout.", "End that program, or wait for it with --lock-timeout."),
+        ("Restore it, or forget the producer with DeleteProducer.", "Restore it, or remove it: then repetitions are not known."),
         ("Close it, or raise LockTimeout.", "End that program, or wait for it with --lock-timeout."),
         ("Use a smaller SegmentSize", "Create the store with a smaller --segment-size"),
         ("or use shorter files (SegmentSize, VolumeSize, RollLength)",

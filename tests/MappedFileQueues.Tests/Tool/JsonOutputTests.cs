@@ -86,7 +86,6 @@ public sealed class JsonOutputTests : IDisposable
         using MappedFileGroupMember member = queue.OpenGroupMember("workers");
         member.Consume();
         Check("consumers list", store);
-        Check("info", store);
         Check("consumers members", store, "workers");
         Check("consumers fence", store, "workers", $"{member.Slot}", "--after", "0ms");
     }
