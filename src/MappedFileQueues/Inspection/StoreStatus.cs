@@ -69,7 +69,6 @@ internal static unsafe class StoreStatus
         List<StoredCursor> problems = [];
         long? messageCount = lag.CountFrom(oldest);
         List<MappedFileConsumerInfo> consumers = FindConsumers(directory, published, lag, problems);
-        long? messageCount = lag.CountFrom(oldest);
         while (countsMessages && LogStartSearch.Find(directory, meta, control) is var logStart && logStart != oldest)
         {
             // A segment that was removed during the count may have been another one when it was read.
@@ -79,7 +78,6 @@ internal static unsafe class StoreStatus
             lag.Oldest = oldest;
             messageCount = lag.CountFrom(oldest);
             consumers = FindConsumers(directory, published, lag, problems);
-            messageCount = lag.CountFrom(oldest);
         }
 
         List<MappedFileGroupInfo> groups = GroupStatus.Find(directory, meta.StoreId, published, lag, problems);
