@@ -1,7 +1,7 @@
 /*
 A group's leases: hand out, acknowledge, give back, members that die, an operator that fences, the floor as others compute it.
 
-As src/MappedFileQueues/Log/Groups does it. Records 0 .. R1-1 are ranges: messages that are delivered for the first time. Records
+Code: GroupLeases, GroupScan. Records 0 .. R1-1 are ranges: messages that are delivered for the first time. Records
 R1 .. R1+R2-1 are singles: one message that came back. The state word of a record (kind, owner, tag) changes by compare-and-swap
 only. Start, end and parent are plain words, which only the living owner of a Filling record writes. The bits word of a range holds
 a tag and what is done. `next` (index, sequence) names the record of the last hand-out; the next one begins where that one ends. A

@@ -49,6 +49,7 @@ internal sealed class Agent
         ["ack"] = Acknowledge,
         ["reject"] = Reject,
         ["leave"] = Leave,
+        ["work"] = Work,
         ["save"] = Save,
         ["deletegroup"] = command => Queue.DeleteGroup(command.Text("group", "workers")).ToString(),
     };
@@ -297,6 +298,39 @@ internal sealed class Agent
         Member.Reject(_inHand[command["text"]], TimeSpan.FromMilliseconds(command.Number("delay", 0)),
             command.Number("letter", 0) != 0);
         return "";
+    }
+
+    /// <summary>
+    /// Works off the group until it is killed, by batches and single messages. What it is about to acknowledge is a line, and
+    /// another one follows when that is done.
+    /// </summary>
+    private string Work(AgentCommand command)
+    {
+        var random = new Random(command.Number("seed"));
+        while (true)
+        {
+            List<(string Text, long Offset)> messages = [];
+            using (GroupBatch batch = Member.ConsumeBatch(random.Next(1, 50)))
+            {
+                foreach (ReadOnlySpan<byte> message in batch)
+                    messages.Add((CrashMessage.Read(message), Member.MessageOffset));
+            }
+
+            if (random.Next(4) == 0)
+            {
+                (string _, long offset) = messages[random.Next(messages.Count)];
+                messages.RemoveAll(message => message.Offset == offset);
+                Member.Reject(offset, TimeSpan.FromMilliseconds(random.Next(5)));
+            }
+
+            foreach ((string Text, long Offset)[] part in messages.Chunk(random.Next(1, 20)))
+            {
+                string texts = string.Join(' ', part.Select(message => message.Text));
+                Console.WriteLine($"ending {texts}");
+                Member.Acknowledge(part.Select(message => message.Offset).ToArray());
+                Console.WriteLine($"ended {texts}");
+            }
+        }
     }
 
     private string Save(AgentCommand command)

@@ -100,7 +100,8 @@ internal static class GroupStatus
     private static MappedFileGroupMemberInfo Describe(
         HeldDirectory directory, GroupClock clock, uint owner, (int Held, long Since) held)
     {
-        (uint generation, int processId) = StoreStatus.ReadSlot(directory, SlotLayout.Slot(owner));
+        (uint generation, int processId) = StoreStatus.ReadSlot(directory, SlotLayout.Slot(owner))
+            ?? (SlotLayout.Generation(owner), 0);
         return new MappedFileGroupMemberInfo
         {
             Slot = owner == 0 ? -1 : SlotLayout.Slot(owner),

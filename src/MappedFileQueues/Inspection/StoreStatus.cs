@@ -202,7 +202,7 @@ internal static unsafe class StoreStatus
 
         // A copy may have no table; then the claim's own is as good.
         generation = SlotLayout.Generation(owner);
-        if (ReadSlot(directory, slot) is (> 0, _) entry)
+        if (ReadSlot(directory, slot) is { } entry)
             (generation, processId) = entry;
 
         return new MappedFileClaimInfo
@@ -214,14 +214,14 @@ internal static unsafe class StoreStatus
         };
     }
 
-    /// <summary>The generation of a slot, and the process that took it last; zeros when there is no table.</summary>
-    public static (uint Generation, int ProcessId) ReadSlot(HeldDirectory directory, int slot)
+    /// <summary>The generation of a slot, and the process that took it last; null when there is no table.</summary>
+    public static (uint Generation, int ProcessId)? ReadSlot(HeldDirectory directory, int slot)
     {
         using PlatformFile? slots = directory.Open(StoreNames.Slots, FileOpening.Read);
         Span<byte> bytes = stackalloc byte[8];
         return slots is not null && slots.ReadAt(bytes, SlotLayout.EntryAt(slot)) == bytes.Length
             ? (BitConverter.ToUInt32(bytes), BitConverter.ToInt32(bytes[4..]))
-            : default;
+            : null;
     }
 
     private static List<MappedFileConsumerInfo> FindConsumers(

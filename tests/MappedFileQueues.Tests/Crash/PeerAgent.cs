@@ -32,6 +32,13 @@ internal sealed class PeerAgent : IDisposable
     public IReadOnlyList<string> Received =>
         [.. _child.Lines.Where(line => line.StartsWith("got ", StringComparison.Ordinal)).Select(line => line[4..])];
 
+    /// <summary>The words of all lines that begin with a word.</summary>
+    public IReadOnlyList<string> After(string word) =>
+    [
+        .. _child.Lines.Where(line => line.StartsWith($"{word} ", StringComparison.Ordinal))
+            .SelectMany(line => line.Split(' ')[1..]),
+    ];
+
     /// <summary>Starts one; with a boot id it lives in another boot than this process.</summary>
     public static PeerAgent Start(Guid? bootId = null)
     {

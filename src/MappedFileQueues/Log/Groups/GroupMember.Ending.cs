@@ -144,7 +144,7 @@ internal sealed unsafe partial class GroupMember
 
     private void BeginCall()
     {
-        _reader.BeginCall();
+        _reader.BeginLongCall();
         if (!_reader.IsBarred)
             return;
         try

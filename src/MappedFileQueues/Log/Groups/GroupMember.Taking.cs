@@ -1,4 +1,5 @@
 using System.Runtime.CompilerServices;
+using MappedFileQueues.Format;
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Reading;
@@ -469,8 +470,17 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         if (isRemoved)
             NoteGap(offset, _store.LogStart);
         else
-            NoteDamage((QueueCorruptException)error, offset, message + 1 < lease.Count ? lease.Offsets[message + 1] : offset);
+            NoteDamage((QueueCorruptException)error, offset, FindBehind(lease, message));
         return true;
+    }
+
+    /// <summary>Where the message after this one begins, as far as its record tells.</summary>
+    private long FindBehind(GroupLease lease, int message)
+    {
+        if (message + 1 < lease.Count)
+            return lease.Offsets[message + 1];
+        long least = lease.Offsets[message] + FrameHeader.Size;
+        return lease.IsSingle ? least : Math.Max(least, _leases.Table.End(lease.Record));
     }
 
     private void MoveToLetters(GroupLease lease)
