@@ -230,7 +230,10 @@ public sealed class IdempotentProducerTests : IDisposable
     {
         using var queue = new MappedFileQueue(new MappedFileQueueOptions
         {
-            StorePath = _store.StorePath, SegmentSize = 65536, MaxUnconsumedBytes = 200, Durability = DurabilityLevel.Group,
+            StorePath = _store.StorePath,
+            SegmentSize = 65536,
+            MaxUnconsumedBytes = 200,
+            Durability = DurabilityLevel.Group,
         });
         MappedFileConsumer consumer = queue.Consumer;
         using MappedFileIdempotentProducer producer = queue.OpenProducer("orders");
@@ -265,7 +268,10 @@ public sealed class IdempotentProducerTests : IDisposable
         PlatformScope.Use(portable);
         return new MappedFileQueue(new MappedFileQueueOptions
         {
-            StorePath = _store.StorePath, SegmentSize = segmentSize, ProducerMode = mode, Durability = level,
+            StorePath = _store.StorePath,
+            SegmentSize = segmentSize,
+            ProducerMode = mode,
+            Durability = level,
         });
     }
 
