@@ -5,6 +5,7 @@ using MappedFileQueues.Bench.DotnetIo;
 using MappedFileQueues.Bench.FigurePages;
 using MappedFileQueues.Bench.Files;
 using MappedFileQueues.Bench.Gate;
+using MappedFileQueues.Bench.Groups;
 using MappedFileQueues.Bench.Headline;
 using MappedFileQueues.Bench.Limits;
 using MappedFileQueues.Bench.Packs;
@@ -51,6 +52,7 @@ internal static class BenchCommand
         root.Add(SuiteCommand.Create(PackFigures.Suite));
         root.Add(SuiteCommand.Create(BridgeFigures.Suite));
         root.Add(SuiteCommand.Create(PeerFigures.Suite));
+        root.Add(SuiteCommand.Create(GroupFigures.Suite));
         root.Add(FiguresCommand.Create());
         return root;
     }

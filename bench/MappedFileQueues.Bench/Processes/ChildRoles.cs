@@ -2,6 +2,7 @@ using MappedFileQueues.Bench.Bridge;
 using MappedFileQueues.Bench.DotnetIo;
 using MappedFileQueues.Bench.Figures;
 using MappedFileQueues.Bench.Files;
+using MappedFileQueues.Bench.Groups;
 using MappedFileQueues.Bench.Headline;
 using MappedFileQueues.Bench.Hosting;
 using MappedFileQueues.Bench.Limits;
@@ -116,7 +117,7 @@ internal static class ChildRoles
             ? role(context)
             : context.Task.Role.StartsWith(IoTable.RolePrefix, StringComparison.Ordinal)
             ? IoMeasurement.Measure(context)
-            : PeerRoles.All.TryGetValue(context.Task.Role, out role)
+            : PeerRoles.All.TryGetValue(context.Task.Role, out role) || GroupFigures.Roles.TryGetValue(context.Task.Role, out role)
             ? role(context)
             : throw new ToolException($"No figure has this role: role={context.Task.Role}.");
 

@@ -155,6 +155,26 @@ public sealed class BenchTests
         Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
     }
 
+    /// <summary>Each figure checks what it read.</summary>
+    [Fact]
+    public void BenchGroups_TinyInput_WritesEveryFigure()
+    {
+        using TempStore folder = new(createStoreFolder: true);
+
+        ToolRun run = ToolRun.OfBench(["groups", .. s_tiny, "--dir", folder.StorePath, "--output", "json"]).Expect(0);
+
+        Dictionary<string, JsonElement> figures = JsonElement.Parse(run.Text).EnumerateArray()
+            .ToDictionary(figure => figure.GetProperty("name").GetString()!);
+        Assert.Equal(
+            [
+                "dedupe", "group_1", "group_single", "produce_headers", "produce_plain", "produce_stamped", "read_headers",
+                "read_plain", "seek_number", "seek_time",
+            ],
+            figures.Keys.Order());
+        Assert.All(figures.Values, figure => Assert.True(figure.GetProperty("value").GetDouble() > 0));
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
     /// <summary>The library of one peer cannot be loaded: its figure is missing, with a sentence, the others are there.</summary>
     [Fact]
     public void BenchPeers_PeerThatDoesNotStart_LeavesOutItsFiguresOnly()
