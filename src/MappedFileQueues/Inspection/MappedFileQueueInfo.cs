@@ -83,7 +83,8 @@ public sealed class MappedFileQueueInfo
     public long RetentionHeldBytes { get; init; }
 
     /// <summary>
-    /// The consumer that keeps them: the one that is furthest behind. Null when none does; "" is the default one.
+    /// The consumer that keeps them: the one that is furthest behind. Null when none does; "" is the default one; a group is
+    /// "group/" and its name.
     /// </summary>
     public string? RetentionHeldBy { get; init; }
 

@@ -196,6 +196,10 @@ public abstract class GroupContract : IDisposable
         holder.Reject(holder.MessageOffset, TimeSpan.FromMilliseconds(20));
         Assert.Equal(2, await second);
         Assert.Equal(2, waiter.DeliveryCount);
+        // Nobody holds anything: only the due wakes it.
+        waiter.Reject(waiter.MessageOffset, TimeSpan.FromMilliseconds(300));
+        Assert.Equal(2, await waiter.ConsumeAsync(Deadline));
+        Assert.Equal(3, waiter.DeliveryCount);
         waiter.Acknowledge();
         ValueTask<bool> third = waiter.WaitToConsumeAsync(Deadline);
         queue.Produce(3);

@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Memory;
@@ -14,6 +15,8 @@ namespace MappedFileQueues.Log.GroupFiles;
 /// </summary>
 internal sealed unsafe class GroupTable(MappedRegion region)
 {
+    private readonly byte* _records = region.Pointer;
+
     /// <summary>The record of a single.</summary>
     public static int Single(int number) => GroupLayout.RangeCount + number;
 
@@ -158,5 +161,9 @@ internal sealed unsafe class GroupTable(MappedRegion region)
     // P54 acquire: pairs with P54 full in RaiseUsed.
     private ulong Used => SharedWord.ReadAcquire(region.Word(GroupLayout.UsedAt));
 
-    private ulong* Word(int record, int position) => region.Word(GroupLayout.RecordAt(record) + position);
+    private ulong* Word(int record, int position)
+    {
+        Debug.Assert(record is >= 0 and < GroupLayout.RangeCount + GroupLayout.SingleCount, "Checked where it was read.");
+        return (ulong*)(_records + GroupLayout.RecordAt(record) + position);
+    }
 }

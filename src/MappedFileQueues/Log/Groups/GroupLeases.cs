@@ -325,8 +325,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
                 continue;
             if (isOut)
                 TakeOver(range, state, walk);
-            else
-                table.TryChange(range, state, LeaseState.Done(table.Bits(range).Widen(state.Tag)));
+            else if (table.TryChange(range, state, LeaseState.Done(table.Bits(range).Widen(state.Tag))))
+                Ended();
             hasChanged = true;
         }
 
@@ -450,7 +450,9 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
         }
     }
 
-    /// <summary>Take over, steps 3 and 4; false when no single is free.</summary>
+    /// <summary>
+    /// Take over, steps 3 and 4; false when no single is free, or while it is not certain how the log goes on after damage.
+    /// </summary>
     private bool TryGiveBackAll(int range, LeaseBits bits, IRangeWalk walk)
     {
         long start = table.Start(range);
@@ -460,6 +462,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             throw GroupScan.Corrupt(file, range, "range", start);
         Span<long> offsets = stackalloc long[GroupLayout.MessagesMax];
         int found = walk.FindMessages(start, end, offsets);
+        if (found < 0)
+            return false;
         uint done = bits.Done;
         if (found != (int)count && !PlantedFaults.Has(PlantedFault.GroupBitsByCountIgnored))
         {
@@ -596,6 +600,9 @@ internal readonly record struct GroupLook(bool HasChanged, bool OthersHold);
 /// <summary>Finds the messages of a range again, for whoever takes it over.</summary>
 internal interface IRangeWalk
 {
-    /// <summary>The messages that begin from one offset to another; returns how many, at most as many as there is room.</summary>
+    /// <summary>
+    /// The messages that begin from one offset to another; returns how many, at most as many as there is room. Negative when some
+    /// of them cannot be found yet.
+    /// </summary>
     int FindMessages(long start, long end, Span<long> offsets);
 }

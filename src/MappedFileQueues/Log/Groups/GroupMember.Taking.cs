@@ -320,7 +320,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         _sawClaim = false;
         try
         {
-            while (count < offsets.Length && TryPassOne(limit, out long offset))
+            while (count < offsets.Length && TryPassOne(_walker, limit, out long offset))
             {
                 offsets[count++] = offset;
                 walkedTo = _walker.Offset;
@@ -335,55 +335,62 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         return count;
     }
 
-    private bool TryPassOne(long limit, out long offset)
+    private bool TryPassOne(LogReader walker, long limit, out long offset)
     {
         offset = 0;
-        if (!_walker.TryReadInPlace(out _, out _))
+        if (!walker.TryReadInPlace(out _, out _))
         {
-            ReadStatus status = _walker.TryRead(out _, out _);
-            while (status == ReadStatus.Claim && _walker.TryRepairClaim())
-                status = _walker.TryRead(out _, out _);
+            ReadStatus status = walker.TryRead(out _, out _);
+            while (status == ReadStatus.Claim && walker.TryRepairClaim())
+                status = walker.TryRead(out _, out _);
             _sawClaim = status == ReadStatus.Claim;
             if (status != ReadStatus.Message)
                 return false;
         }
 
-        offset = _walker.Offset;
+        offset = walker.Offset;
         if (offset >= limit)
         {
-            _walker.PutBack();
+            walker.PutBack();
             return false;
         }
 
-        _walker.Advance();
+        walker.Advance();
         return true;
     }
 
     /// <inheritdoc/>
     /// <remarks>
-    /// Of what was removed nothing is found. Damage before the end is thrown, unless the policy steps over it: then the caller
-    /// tries again later, as a reader does.
+    /// Of what was removed nothing is found. Damage before the end is thrown, unless the policy steps over it. It sees what is
+    /// published, whatever this member may hand out: the one before it may have had other options.
     /// </remarks>
     int IRangeWalk.FindMessages(long start, long end, Span<long> offsets)
     {
-        _walkedFrom = -1;
-        while (true)
+        LogReader walker = MakeWalker(confirmed: null);
+        try
         {
-            long from = Math.Max(start, _store.LogStart);
-            int count = 0;
-            if (from >= end)
-                return count;
-            try
+            while (true)
             {
-                _walker.MoveTo(from);
-                while (count < offsets.Length && TryPassOne(end, out long offset))
-                    offsets[count++] = offset;
-                return count;
+                long from = Math.Max(start, _store.LogStart);
+                int count = 0;
+                if (from >= end)
+                    return count;
+                try
+                {
+                    walker.MoveTo(from);
+                    while (count < offsets.Length && TryPassOne(walker, end, out long offset))
+                        offsets[count++] = offset;
+                    return walker.Offset >= end || count == offsets.Length ? count : -1;
+                }
+                catch (OffsetOutOfRangeException) when (from < _store.LogStart)
+                {
+                    // Removed since.
+                }
             }
-            catch (OffsetOutOfRangeException) when (from < _store.LogStart)
-            {
-                // Removed since.
-            }
+        }
+        finally
+        {
+            walker.ReleaseSegment();
         }
     }
 

@@ -201,8 +201,11 @@ internal sealed unsafe partial class GroupMember
                 long due = member._leases.Table.EarliestDue;
                 if (due == GroupLayout.NoneDue)
                     return looksAt;
-                double seconds = Math.Clamp(due - member._clock.NowMs, 0, int.MaxValue) / 1000.0;
-                return Math.Min(looksAt, Stopwatch.GetTimestamp() + (long)(seconds * Stopwatch.Frequency));
+                long left = due - member._clock.NowMs;
+                // A time that is over is not "now": the caller may have read the clock before this.
+                return left <= 0
+                    ? 0
+                    : Math.Min(looksAt, Stopwatch.GetTimestamp() + (Math.Min(left, int.MaxValue) * Stopwatch.Frequency / 1000));
             }
         }
 

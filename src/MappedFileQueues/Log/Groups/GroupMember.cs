@@ -102,12 +102,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
         _leases = new GroupLeases(file.Table, file.File, slot.Owner, _store);
         _signal = options.DurableOnly ? _store.FlushWake : _store.Wake;
         _reader = new LogReader(_store, retention: around.Retention);
-        DamageSkipper? skipper = around.Corruption == CorruptionPolicy.Throw
-            ? null
-            : new DamageSkipper(_store, around.Corruption, NoteDamage);
-        _walker = new LogReader(
-            _store, options.DurableOnly ? _store.Control.Durable : null, skipper, gaps: null, around.Retention,
-            readsHeaders: true);
+        _walker = MakeWalker(options.DurableOnly ? _store.Control.Durable : null);
         _asyncWait = new GroupRead(this);
         _untilSomething = new ReusedWait<bool>(this, static (out isThere) => isThere = true);
         around.Saver.Add(this);
@@ -176,6 +171,14 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
             _isDisposed = true;
             Close();
         }
+    }
+
+    private LogReader MakeWalker(long* confirmed)
+    {
+        DamageSkipper? skipper = _around.Corruption == CorruptionPolicy.Throw
+            ? null
+            : new DamageSkipper(_store, _around.Corruption, NoteDamage);
+        return new LogReader(_store, confirmed, skipper, gaps: null, _around.Retention, readsHeaders: true);
     }
 
     private void Close()

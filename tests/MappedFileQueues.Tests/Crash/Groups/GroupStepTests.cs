@@ -153,6 +153,52 @@ public sealed class GroupStepTests
         Assert.False(consumer.TryConsume(out _));
     }
 
+    /// <summary>The letter is on disk before the message is done: killed in between, it is there twice, and tells so.</summary>
+    [Fact]
+    public void DeadLetter_KilledBeforeDone_IsThereTwiceWithOneOrigin()
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue survivor = store.Open();
+        using PeerAgent child = StartMember(store, survivor);
+        child.Ask("take count=1");
+        child.Trap("GroupLetterSent", 1);
+        child.Send("reject text=m-0 letter=1");
+        child.ExpectKilled();
+
+        using MappedFileGroupMember member = survivor.OpenGroupMember("workers", s_options);
+        Assert.Equal("m-0:2", Peek(member));
+        member.Reject(member.MessageOffset, deadLetter: true, reason: "again");
+        member.Dispose();
+        using var letters = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store.Path + "-dead-letters" });
+        using MappedFileConsumer consumer = letters.OpenConsumer("test");
+        List<(Guid, long, long, int)> origins = [];
+        while (consumer.TryConsume(out ReadOnlySpan<byte> message))
+        {
+            var letter = DeadLetter.Parse(message);
+            origins.Add((letter.StoreId, letter.Epoch, letter.Offset, letter.Attempts));
+            consumer.Advance();
+        }
+
+        Assert.Equal(2, origins.Count);
+        Assert.Equal(origins[0] with { Item4 = 2 }, origins[1]);
+    }
+
+    /// <summary>
+    /// Who takes over may see less than the one before: it gives back all of it, and not only what it would hand out itself.
+    /// </summary>
+    [Fact]
+    public void TakeOver_ByAMemberThatSeesOnlyWhatIsOnDisk_LosesNothing()
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue survivor = store.Open();
+        using PeerAgent child = StartMember(store, survivor);
+        child.Ask("take count=10");
+        child.Kill();
+        using MappedFileGroupMember member = survivor.OpenGroupMember(
+            "workers", new GroupOptions { DeliveriesMax = 0, DurableOnly = true });
+        Assert.Equal(Enumerable.Range(0, Count).Select(i => $"m-{i}:2"), TakeAllCounted(member));
+    }
+
     /// <summary>Stopped anywhere it keeps what it has; everything else goes on, and it can be woken and go on.</summary>
     [Theory]
     [InlineData("take count=4", "GroupRangeTaken", 0)]
