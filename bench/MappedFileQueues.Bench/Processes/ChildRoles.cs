@@ -117,7 +117,8 @@ internal static class ChildRoles
             ? role(context)
             : context.Task.Role.StartsWith(IoTable.RolePrefix, StringComparison.Ordinal)
             ? IoMeasurement.Measure(context)
-            : PeerRoles.All.TryGetValue(context.Task.Role, out role) || GroupFigures.Roles.TryGetValue(context.Task.Role, out role)
+            : PeerRoles.All.TryGetValue(context.Task.Role, out role)
+                || GroupFigures.Roles.TryGetValue(context.Task.Role, out role)
             ? role(context)
             : throw new ToolException($"No figure has this role: role={context.Task.Role}.");
 

@@ -30,10 +30,13 @@ internal static class GroupCommands
         return new Command(
             "members",
             "Show the members of a group that have messages in hand: `mfq consumers members orders workers`.") { store, group }
-            .Does(parsed => Result.Write(
-                parsed,
-                new MemberList(Find(StoreInspector.Inspect(parsed.GetRequiredValue(store)), parsed.GetRequiredValue(group)).Members),
-                ToolJson.Default.MemberList, list => Table(list.Members).Write()));
+            .Does(parsed =>
+            {
+                MappedFileQueueInfo info = StoreInspector.Inspect(parsed.GetRequiredValue(store));
+                return Result.Write(
+                    parsed, new MemberList(Find(info, parsed.GetRequiredValue(group)).Members), ToolJson.Default.MemberList,
+                    list => Table(list.Members).Write());
+            });
     }
 
     /// <summary>
@@ -50,8 +53,8 @@ internal static class GroupCommands
         StoreOptions opening = new(lockHelp: null);
         return new Command(
             "fence",
-            "Give the messages of a member that stands still (stopped, frozen, in a debugger) to the others: `mfq consumers fence "
-                + "orders workers 3`. What it has done with them may be done again; when it goes on, its calls for them fail.")
+            "Give the messages of a member that stands still (stopped, frozen, in a debugger) to the others: "
+                + "`mfq consumers fence orders workers 3`. What it has done with them may be done again; when it goes on, its calls for them fail.")
         {
             store, group, slot, after, opening,
         }.Does(parsed => Interruption.Run(stopped =>
@@ -62,7 +65,11 @@ internal static class GroupCommands
             if (stopped.WaitHandle.WaitOne(parsed.GetValue(after) ?? s_afterDefault))
                 throw new OperationCanceledException(stopped);
             if (HeldBy(queue, name, number) != held)
-                throw new ToolException($"The member goes on by itself: group=\"{name}\", slot={number}. Nothing was taken from it.");
+            {
+                throw new ToolException(
+                    $"The member goes on by itself: group=\"{name}\", slot={number}. Nothing was taken from it.");
+            }
+
             _ = queue.FenceGroupMember(name, number);
             return Result.Write(
                 parsed, new FencedMember(number, held), ToolJson.Default.FencedMember,
@@ -84,8 +91,11 @@ internal static class GroupCommands
         IReadOnlyList<MappedFileGroupMemberInfo> members = Find(queue.GetInfo(), name).Members;
         return members.FirstOrDefault(member => member.Slot == slot) is { } found
             ? found.HeldCount
-            : throw new ToolException($"The slot has no message in hand: slot={slot}, group=\"{name}\", path={queue.Store.Path}. "
-                + (members.Count == 0 ? "No member has." : $"Slot {string.Join(", ", members.Select(member => member.Slot))} has."));
+            : throw new ToolException(
+                $"The slot has no message in hand: slot={slot}, group=\"{name}\", path={queue.Store.Path}. "
+                + (members.Count == 0
+                    ? "No member has."
+                    : $"Slot {string.Join(", ", members.Select(member => member.Slot))} has."));
     }
 
     private static Report Table(IReadOnlyList<MappedFileGroupMemberInfo> members)
