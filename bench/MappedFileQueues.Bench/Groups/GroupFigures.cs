@@ -54,5 +54,5 @@ internal static class GroupFigures
 
     /// <summary>One segment, with room for the headers.</summary>
     private static MappedFileQueueOptions StoreOf(string path, long count) =>
-        BenchStore.InOneSegment(path, HeadersQueue.Longer(count), ProducerMode.Exclusive);
+        BenchStore.InOneSegment(path, HeadersQueue.Longer(count), ProducerMode.Shared);
 }
