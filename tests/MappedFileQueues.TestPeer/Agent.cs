@@ -29,6 +29,7 @@ internal sealed class Agent
         ["append"] = Append,
         ["group"] = AppendInThreads,
         ["hold"] = Hold,
+        ["number"] = Number,
         ["consumer"] = OpenConsumer,
         ["consume"] = Consume,
         ["peek"] = command => Consumer.TryConsume(out ReadOnlySpan<byte> message) ? CrashMessage.Read(message) : "",
@@ -222,6 +223,17 @@ internal sealed class Agent
             default:
                 // The claim stays open: what it leads to is the caller's business.
                 return "left";
+        }
+    }
+
+    /// <summary>Appends numbered messages, each of its own number, until it is killed.</summary>
+    private string Number(AgentCommand command)
+    {
+        using MappedFileIdempotentProducer producer = Queue.OpenProducer(command["id"]);
+        while (true)
+        {
+            ulong next = producer.LastSequence + 1;
+            producer.TryProduce(BitConverter.GetBytes(next), next);
         }
     }
 

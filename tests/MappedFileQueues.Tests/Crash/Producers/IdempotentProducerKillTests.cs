@@ -1,0 +1,79 @@
+namespace MappedFileQueues.Tests.Crash.Producers;
+
+/// <summary>Producers with an id beside processes that die: each sequence is in the log once.</summary>
+[Trait("Category", "Slow")]
+public sealed class IdempotentProducerKillTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// A removal dies between its steps. Whoever opened the id then read the log from its raised start on, and missed what the
+    /// producer's file did not know yet: the model of the sequences found it. Repetitions were appended again.
+    /// </summary>
+    [Theory]
+    [InlineData("LogStartRaised")]
+    [InlineData("LogStartRecorded")]
+    [InlineData("SegmentDeleted")]
+    public void Open_RemovalDied_KnowsWhatItWasAboutToTake(string step)
+    {
+        using MappedFileQueue queue = Open();
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+        {
+            for (ulong sequence = 1; sequence <= 100; sequence++)
+                producer.TryProduce(new byte[1000], sequence);
+        }
+
+        // Nothing of the id is left after the removal's limit.
+        for (int i = 0; i < 20; i++)
+            queue.Producer.Produce(new byte[1000]);
+        using (PeerAgent agent = PeerAgent.Start())
+        {
+            agent.Ask($"open path={_temp.StorePath}");
+            agent.Trap(step, hit: 1);
+            agent.Send("trim");
+            agent.ExpectKilled();
+        }
+
+        using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
+        Assert.Equal(100ul, again.LastSequence);
+        queue.Trim(long.MaxValue);
+        Assert.False(again.TryProduce(new byte[1000], 100));
+    }
+
+    /// <summary>
+    /// A child appends numbered messages and is killed at any time; the next one continues after what is in the log.
+    /// </summary>
+    [Fact]
+    public void Kill_AtAnyTime_EachSequenceIsThereOnce()
+    {
+        for (int run = 0; run < 12; run++)
+        {
+            using PeerAgent agent = PeerAgent.Start();
+            agent.Ask($"open path={_temp.StorePath}");
+            agent.Send("number id=orders");
+            Thread.Sleep(20 + (run * 7));
+            agent.Kill();
+        }
+
+        using MappedFileQueue queue = Open();
+        ulong next = 1;
+        while (queue.Consumer.TryConsume(out ReadOnlySpan<byte> message))
+        {
+            Assert.Equal(next, BitConverter.ToUInt64(message));
+            Assert.Equal(next, queue.Consumer.Headers!.Sequence);
+            next++;
+            queue.Consumer.Commit();
+        }
+
+        Assert.True(next > 100, $"last={next - 1}");
+    }
+
+    private MappedFileQueue Open() => new(new MappedFileQueueOptions
+    {
+        StorePath = _temp.StorePath,
+        SegmentSize = 16384,
+        Durability = DurabilityLevel.PageCache,
+    });
+}
