@@ -86,7 +86,7 @@ public sealed partial class ProtocolModelTests
     [GeneratedRegex(@"^variant witness\s+fails:witness\s+-DWITNESS$")]
     private static partial Regex WitnessVariant();
 
-    [GeneratedRegex(@"^variant [a-z-]+\s+(full-)?(holds|fails:[a-z]+(\|[a-z]+)*)(\s+-D[A-Z_]+(=\d+)?)*$")]
+    [GeneratedRegex(@"^variant [a-z-]+\s+(full-)?(holds|fails:[a-z]+(\|[a-z]+)*)(\s+-D[A-Z][A-Z0-9_]*(=\d+)?)*$")]
     private static partial Regex Variant();
 
     [GeneratedRegex(" {2,}")]
