@@ -220,8 +220,8 @@ internal sealed class RepairPlan
                 group.File,
                 before is null
                     ? $"group {group.Name} goes back to the oldest message, offset {Report.Number(_first)}; all may come again"
-                    : $"group {group.Name}: {Report.Count(moved, "offset")} {(moved == 1 ? "goes" : "go")} back to the start of a "
-                        + "frame; messages that were acknowledged there may come again",
+                    : $"group {group.Name}: {Report.Count(moved, "offset")} {(moved == 1 ? "goes" : "go")} back to the start "
+                        + "of a frame; messages that were acknowledged there may come again",
                 null,
                 files => files.SetGroup(group.Name, after));
         }
