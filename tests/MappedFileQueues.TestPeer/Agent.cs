@@ -413,16 +413,29 @@ internal sealed class Agent
         return "";
     }
 
-    /// <summary>Appends numbered messages without a pause and without a word.</summary>
+    /// <summary>
+    /// Appends numbered messages without a word: as many as asked for, or, in bursts with a pause between them, until a file is
+    /// there. After that comes one burst more. Answers with the next number.
+    /// </summary>
     private string Pour(AgentCommand command)
     {
         string prefix = command["prefix"];
+        string until = command.Text("until", "");
         int size = command.Number("size", 0);
-        int first = command.Number("first", 0);
+        int next = command.Number("first", 0);
         MappedFileProducer producer = Producer;
-        for (int i = first; i < first + command.Number("count"); i++)
-            producer.Produce(CrashMessage.Make(string.Create(CultureInfo.InvariantCulture, $"{prefix}-{i}"), size));
-        return "";
+        bool isLast;
+        do
+        {
+            isLast = until.Length == 0 || File.Exists(until);
+            for (int end = next + command.Number("count"); next < end; next++)
+                producer.Produce(CrashMessage.Make(string.Create(CultureInfo.InvariantCulture, $"{prefix}-{next}"), size));
+            if (!isLast)
+                Thread.Sleep(1);
+        }
+        while (!isLast);
+
+        return next.ToString(CultureInfo.InvariantCulture);
     }
 
     private string Seek(AgentCommand command)

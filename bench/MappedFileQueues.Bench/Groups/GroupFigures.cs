@@ -23,6 +23,9 @@ internal static class GroupFigures
             BenchSuite.Group("read_headers"),
             BenchSuite.Group("group_1"),
             BenchSuite.Group("group_single"),
+            new(["group_2"], run => run.Measure("group_2", processCount: 2)),
+            new(["group_single_2"], run => run.Measure("group_single_2", processCount: 2)),
+            new([GroupDeathFigure.Name], GroupDeathFigure.Measure),
             new([SeekFigure.TimeName, SeekFigure.NumberName], run => run.Measure(SeekFigure.TimeName, processCount: 1)),
         ],
         Messages: (BenchSettings.MessagesDefault, BenchSettings.MessagesDefaultQuick));
@@ -43,6 +46,9 @@ internal static class GroupFigures
             ["read_headers"] = child => Read(child, options => new HeadersQueue(options)),
             ["group_1"] = child => Read(child, options => new GroupQueue(options, 64)),
             ["group_single"] = child => Read(child, options => new GroupQueue(options, 1)),
+            ["group_2"] = child => new GroupPairFigure(child, 64).Measure(),
+            ["group_single_2"] = child => new GroupPairFigure(child, 1).Measure(),
+            [GroupDeathFigure.HolderRole] = GroupDeathFigure.Hold,
             [SeekFigure.TimeName] = child => new SeekFigure(child).Measure(),
         };
 

@@ -156,6 +156,21 @@ internal static class Crc32C
         return (uint)Step(running, tail);
     }
 
+    /// <summary>As <see cref="CopyAndAppend"/>, for a short length that is a multiple of 8 and more than 0.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static uint CopyAndAppendWords(uint crc, ref byte destination, ref byte source, int length)
+    {
+        ulong running = crc;
+        nint i = 0;
+        do
+        {
+            running = CopyWord(running, ref destination, ref source, i);
+            i += sizeof(ulong);
+        }
+        while (i < length);
+        return (uint)running;
+    }
+
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     private static ulong CopyWord(ulong crc, ref byte destination, ref byte source, nint index)
     {

@@ -1,5 +1,7 @@
 using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
 using MappedFileQueues.Engine;
+using MappedFileQueues.Format;
 using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Log.Appending;
 using MappedFileQueues.Log.Sequences;
@@ -32,6 +34,7 @@ internal sealed class IdempotentCore : SingleCaller
     private readonly ProducerCore _core;
     private readonly PlatformLock _held;
     private readonly ProducerFile _file;
+    private readonly bool _isPlain;
     private readonly Lock _disposing = new();
     private ulong _last;
     private long _end;
@@ -66,6 +69,7 @@ internal sealed class IdempotentCore : SingleCaller
             throw;
         }
 
+        _isPlain = _core.IsPlain;
         (_notedLast, _notedEnd, _noteFrom) = (_last, _end, _end + NoteInterval);
     }
 
@@ -88,6 +92,54 @@ internal sealed class IdempotentCore : SingleCaller
         {
             EndCall();
         }
+    }
+
+    /// <summary>
+    /// Begins a call for a message that may be new, where no flush follows and nothing is stamped. False: the other way decides.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    [SkipLocalsInit]
+    public unsafe bool TryBeginAtOnce(ulong sequence)
+    {
+        byte here;
+        // Taken here, where the stack is higher than on the other way: a thread is known below the place of its first call.
+        if (!_isPlain || !(TryBegin(&here, out _) || Take(&here)))
+            return false;
+        if (sequence > _last && !_isAwaited && _failure is null)
+            return true;
+        EndCall();
+        return false;
+    }
+
+    /// <summary>
+    /// Appends in a call that <see cref="TryBeginAtOnce"/> has begun, and ends it unless it throws; false when there is no room.
+    /// Has no handlers of its own, so that it is inlined.
+    /// </summary>
+    /// <param name="payload">The message.</param>
+    /// <param name="length">Its length.</param>
+    /// <param name="isKnown">The length is constant at the call site.</param>
+    /// <param name="sequence">Its sequence.</param>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    [SkipLocalsInit]
+    public bool AppendAtOnce(ref byte payload, int length, bool isKnown, ulong sequence)
+    {
+        Unsafe.SkipInit(out SmallHeaderBlock block);
+        int blockLength = block.SetNumber(new MessageNumber(_file.Id, sequence));
+        long offset = _core.Exclusive is { } exclusive
+            ? exclusive.Append(ref payload, length, isKnown, block.Bytes(blockLength))
+            : _core.Shared!.Append(ref payload, length, isKnown, block.Bytes(blockLength));
+        if (offset >= 0)
+            Count(sequence, offset + blockLength + FrameHeader.FrameLength(length));
+        EndCall();
+        return offset >= 0;
+    }
+
+    /// <summary>Ends a call that has thrown.</summary>
+    public void EndFailed(Exception error)
+    {
+        // It may be published: a repetition would append it twice.
+        _failure = error as QueuePoisonedException ?? _failure;
+        EndCall();
     }
 
     /// <summary>Appends a message unless its sequence, or a higher one, is in the log.</summary>
@@ -144,8 +196,8 @@ internal sealed class IdempotentCore : SingleCaller
     }
 
     /// <summary>
-    /// As <see cref="TryAppend"/>, without blocking. Until the message is appended no other call may come, because a later one
-    /// would be in front of it.
+    /// As <see cref="TryAppend(ReadOnlySpan{byte}, ulong, in ProduceOptions)"/>, without blocking. Until the message is appended
+    /// no other call may come, because a later one would be in front of it.
     /// </summary>
     public async ValueTask<bool> TryAppendAsync(ReadOnlyMemory<byte> message, ulong sequence, ProduceOptions options)
     {

@@ -1,3 +1,5 @@
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
 using MappedFileQueues.Engine;
 using MappedFileQueues.Log.Appending;
 
@@ -51,7 +53,23 @@ public sealed class MappedFileIdempotentProducer : IDisposable
     /// <returns>False for a repetition: nothing was appended.</returns>
     /// <exception cref="ArgumentOutOfRangeException">The sequence is 0.</exception>
     /// <inheritdoc cref="Produce(ReadOnlySpan{byte})" path="/exception"/>
-    public bool TryProduce(ReadOnlySpan<byte> message, ulong sequence) => _core.TryAppend(message, sequence, default);
+    public bool TryProduce(ReadOnlySpan<byte> message, ulong sequence)
+    {
+        if (!_core.TryBeginAtOnce(sequence))
+            return _core.TryAppend(message, sequence, default);
+        try
+        {
+            if (AppendAtOnce(message, sequence))
+                return true;
+        }
+        catch (Exception error)
+        {
+            _core.EndFailed(error);
+            throw;
+        }
+
+        return _core.TryAppend(message, sequence, default);
+    }
 
     /// <inheritdoc cref="TryProduce(ReadOnlySpan{byte}, ulong)"/>
     /// <param name="message">The message.</param>
@@ -99,4 +117,9 @@ public sealed class MappedFileIdempotentProducer : IDisposable
 
     /// <summary>Ends the producer and releases its id. Calls that wait end with an exception.</summary>
     public void Dispose() => _core.Dispose(this);
+
+    /// <summary>A method of its own: in one that catches, the compiler keeps each value in memory.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private bool AppendAtOnce(ReadOnlySpan<byte> message, ulong sequence) =>
+        _core.AppendAtOnce(ref MemoryMarshal.GetReference(message), message.Length, isKnown: false, sequence);
 }

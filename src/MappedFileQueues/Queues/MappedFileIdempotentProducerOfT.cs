@@ -1,3 +1,4 @@
+using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Engine;
 using MappedFileQueues.Log.Appending;
@@ -54,7 +55,23 @@ public sealed unsafe class MappedFileIdempotentProducer<T> : IDisposable
     /// <returns>False for a repetition: nothing was appended.</returns>
     /// <exception cref="ArgumentOutOfRangeException">The sequence is 0.</exception>
     /// <inheritdoc cref="Produce(in T)" path="/exception"/>
-    public bool TryProduce(in T message, ulong sequence) => _core.TryAppend(BytesOf(in message), sequence, default);
+    public bool TryProduce(in T message, ulong sequence)
+    {
+        if (!_core.TryBeginAtOnce(sequence))
+            return _core.TryAppend(BytesOf(in message), sequence, default);
+        try
+        {
+            if (AppendAtOnce(in message, sequence))
+                return true;
+        }
+        catch (Exception error)
+        {
+            _core.EndFailed(error);
+            throw;
+        }
+
+        return _core.TryAppend(BytesOf(in message), sequence, default);
+    }
 
     /// <inheritdoc cref="TryProduce(in T, ulong)"/>
     /// <param name="message">The message.</param>
@@ -102,6 +119,11 @@ public sealed unsafe class MappedFileIdempotentProducer<T> : IDisposable
 
     /// <summary>Ends the producer and releases its id. Calls that wait end with an exception.</summary>
     public void Dispose() => _core.Dispose(this);
+
+    /// <summary>A method of its own: in one that catches, the compiler keeps each value in memory.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private bool AppendAtOnce(in T message, ulong sequence) =>
+        _core.AppendAtOnce(ref Unsafe.As<T, byte>(ref Unsafe.AsRef(in message)), sizeof(T), isKnown: true, sequence);
 
     private static ReadOnlySpan<byte> BytesOf(ref readonly T message) =>
         MemoryMarshal.AsBytes(MemoryMarshal.CreateReadOnlySpan(in message, 1));

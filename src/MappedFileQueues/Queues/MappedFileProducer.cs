@@ -77,13 +77,9 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// appended.</exception>
     /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
     /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
-    [SkipLocalsInit]
-    public long Produce(ReadOnlySpan<byte> buffer, in ProduceOptions options)
-    {
-        _core.Check(options);
-        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
-        return _core.Append(new MessagesToAppend(buffer, _core.WriteBlock(options.Headers, scratch)), options);
-    }
+    public long Produce(ReadOnlySpan<byte> buffer, in ProduceOptions options) => _core.IsUnconfirmed(options)
+        ? ProduceWithHeaders(buffer, options.Headers)
+        : ProduceChecked(buffer, options);
 
     /// <summary>
     /// Serializes and appends a message. The serializer runs before anything is claimed, so an exception in it leaves the log
@@ -484,18 +480,43 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     private long ProduceElsewhere(ReadOnlySpan<byte> buffer)
     {
         if (!_isPlain)
-            return ProduceAndConfirm(buffer);
+            return _core.HasFlushes ? ProduceAndConfirm(buffer, null) : ProduceWithHeaders(buffer, null);
         ref byte payload = ref MemoryMarshal.GetReference(buffer);
         long offset = _shared?.Append(ref payload, buffer.Length) ?? LogAppender.Full;
         return offset >= 0 ? offset : _core.AppendWhenCapacity(ref payload, buffer.Length);
     }
 
-    /// <summary>Keeps the extra work of Group, counted flushes and stamps out of the path of the other messages.</summary>
+    /// <summary>A message that may have headers, and that no flush follows.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     [SkipLocalsInit]
-    private long ProduceAndConfirm(ReadOnlySpan<byte> buffer)
+    private long ProduceWithHeaders(ReadOnlySpan<byte> buffer, MessageHeaders? headers)
+    {
+        Unsafe.SkipInit(out SmallHeaderBlock block);
+        int length = _core.TryWriteBlock(headers, ref block);
+        if (length < 0)
+            return ProduceAndConfirm(buffer, headers);
+        ref byte payload = ref MemoryMarshal.GetReference(buffer);
+        long offset = _exclusive is not null
+            ? _exclusive.Append(ref payload, buffer.Length, block: block.Bytes(length))
+            : _shared!.Append(ref payload, buffer.Length, block: block.Bytes(length));
+        return offset >= 0 ? offset : _core.AppendWhenCapacity(ref payload, buffer.Length, block.Bytes(length));
+    }
+
+    /// <summary>Keeps the extra work of flushes, traces and long keys out of the path of the other messages.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    [SkipLocalsInit]
+    private long ProduceAndConfirm(ReadOnlySpan<byte> buffer, MessageHeaders? headers)
     {
         Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
-        return _core.Append(new MessagesToAppend(buffer, _core.WriteBlock(null, scratch)));
+        return _core.Append(new MessagesToAppend(buffer, _core.WriteBlock(headers, scratch)));
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    [SkipLocalsInit]
+    private long ProduceChecked(ReadOnlySpan<byte> buffer, in ProduceOptions options)
+    {
+        _core.Check(options);
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.Append(new MessagesToAppend(buffer, _core.WriteBlock(options.Headers, scratch)), options);
     }
 }

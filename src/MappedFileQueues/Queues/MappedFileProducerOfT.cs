@@ -78,13 +78,9 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// appended.</exception>
     /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
     /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
-    [SkipLocalsInit]
-    public long Produce(in T message, in ProduceOptions options)
-    {
-        _core.Check(options);
-        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
-        return _core.Append(new MessagesToAppend(BytesOf(in message), _core.WriteBlock(options.Headers, scratch)), options);
-    }
+    public long Produce(in T message, in ProduceOptions options) => _core.IsUnconfirmed(options)
+        ? ProduceWithHeaders(ref Unsafe.As<T, byte>(ref Unsafe.AsRef(in message)), options.Headers)
+        : ProduceChecked(in message, options);
 
     /// <summary>
     /// Appends a message. Returns false when consumers are <see cref="MappedFileQueueOptions.MaxUnconsumedBytes"/> behind: then
@@ -264,18 +260,42 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     private long ProduceElsewhere(ref byte payload)
     {
         if (!_isPlain)
-            return ProduceAndConfirm(ref payload);
+            return _core.HasFlushes ? ProduceAndConfirm(ref payload, null) : ProduceWithHeaders(ref payload, null);
         long offset = _shared?.Append(ref payload, sizeof(T), isKnown: true) ?? LogAppender.Full;
         return offset >= 0 ? offset : _core.AppendWhenCapacity(ref payload, sizeof(T));
     }
 
-    /// <summary>Keeps the extra work of Group, counted flushes and stamps out of the path of the other messages.</summary>
+    /// <summary>A message that may have headers, and that no flush follows.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
     [SkipLocalsInit]
-    private long ProduceAndConfirm(ref byte payload)
+    private long ProduceWithHeaders(ref byte payload, MessageHeaders? headers)
+    {
+        Unsafe.SkipInit(out SmallHeaderBlock block);
+        int length = _core.TryWriteBlock(headers, ref block);
+        if (length < 0)
+            return ProduceAndConfirm(ref payload, headers);
+        long offset = _exclusive is not null
+            ? _exclusive.Append(ref payload, sizeof(T), isKnown: true, block.Bytes(length))
+            : _shared!.Append(ref payload, sizeof(T), isKnown: true, block.Bytes(length));
+        return offset >= 0 ? offset : _core.AppendWhenCapacity(ref payload, sizeof(T), block.Bytes(length));
+    }
+
+    /// <summary>Keeps the extra work of flushes, traces and long keys out of the path of the other messages.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    [SkipLocalsInit]
+    private long ProduceAndConfirm(ref byte payload, MessageHeaders? headers)
     {
         Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
-        ReadOnlySpan<byte> block = _core.WriteBlock(null, scratch);
+        ReadOnlySpan<byte> block = _core.WriteBlock(headers, scratch);
         return _core.Append(new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, sizeof(T)), block));
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    [SkipLocalsInit]
+    private long ProduceChecked(in T message, in ProduceOptions options)
+    {
+        _core.Check(options);
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return _core.Append(new MessagesToAppend(BytesOf(in message), _core.WriteBlock(options.Headers, scratch)), options);
     }
 }

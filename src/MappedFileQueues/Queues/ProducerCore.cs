@@ -29,6 +29,7 @@ internal sealed class ProducerCore
         _level = queue.Level;
         _flushEvery = queue.Store.Settings.FlushEveryCount;
         _stamps = queue.Store.Settings.Stamps;
+        HasFlushes = _level == DurabilityLevel.Group || _flushEvery > 0;
     }
 
     public LogAppender Appender { get; }
@@ -42,7 +43,7 @@ internal sealed class ProducerCore
     /// Whether an append may be followed by a flush: the level is Group, or flushes are counted. Producers read it once, so that
     /// other messages pay nothing.
     /// </summary>
-    public bool HasFlushes => _level == DurabilityLevel.Group || _flushEvery > 0;
+    public bool HasFlushes { get; }
 
     /// <summary>Whether a message is appended as it is: no flush may follow, and it gets no stamps.</summary>
     public bool IsPlain => !HasFlushes && !_stamps.StampsAny;
@@ -76,18 +77,23 @@ internal sealed class ProducerCore
 
     /// <summary>Appends a message that found no room; waits without end. Returns its offset.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
-    public long AppendWhenCapacity(ref byte payload, int length) => AppendWhenCapacity(
-        new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length), default), CallDeadline.Endless);
+    public long AppendWhenCapacity(ref byte payload, int length, ReadOnlySpan<byte> block = default) => AppendWhenCapacity(
+        new MessagesToAppend(MemoryMarshal.CreateReadOnlySpan(ref payload, length), block), CallDeadline.Endless);
 
     /// <summary>Writes the header block of a message: what its caller gave, and the stamps. Empty when there is none.</summary>
     /// <param name="headers">What the caller gave.</param>
     /// <param name="scratch">Room for <see cref="HeaderBlock.LengthMax"/> bytes.</param>
     public ReadOnlySpan<byte> WriteBlock(MessageHeaders? headers, Span<byte> scratch) =>
-        headers is null && !_stamps.StampsAny ? default : _stamps.FieldsOf(headers).Write(scratch);
+        headers is null && !_stamps.StampsAny ? default : _stamps.Write(headers, default, scratch);
+
+    /// <inheritdoc cref="HeaderStamps.TryWrite"/>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public int TryWriteBlock(MessageHeaders? headers, ref SmallHeaderBlock block) =>
+        _stamps.TryWrite(headers, default, ref block);
 
     /// <summary>The same for a numbered message.</summary>
     public ReadOnlySpan<byte> WriteBlock(MessageHeaders? headers, MessageNumber number, Span<byte> scratch) =>
-        _stamps.FieldsOf(headers, number).Write(scratch);
+        _stamps.Write(headers, number, scratch);
 
     /// <summary>A batch whose messages have numbers, one after the other.</summary>
     public MessagesToAppend Number(in MessagesToAppend batch, MessageHeaders? headers, MessageNumber first) =>
@@ -105,6 +111,14 @@ internal sealed class ProducerCore
             Confirm(offset + messages.FramesLength, messages.Count);
         return offset;
     }
+
+    /// <summary>
+    /// Whether a call needs no check before its append and nothing after it: no flush may follow, and its options ask for headers
+    /// at most.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public bool IsUnconfirmed(in ProduceOptions options) => !HasFlushes && options.Durability is null
+        && options.Timeout is null && !options.CancellationToken.CanBeCanceled;
 
     /// <summary>The same in the time that the options of the call give; they were checked before.</summary>
     public long Append(in MessagesToAppend messages, in ProduceOptions options)

@@ -167,8 +167,8 @@ public sealed class BenchTests
             .ToDictionary(figure => figure.GetProperty("name").GetString()!);
         Assert.Equal(
             [
-                "dedupe", "group_1", "group_single", "produce_headers", "produce_plain", "produce_stamped", "read_headers",
-                "read_plain", "seek_number", "seek_time",
+                "dedupe", "group_1", "group_2", "group_death", "group_single", "group_single_2", "produce_headers",
+                "produce_plain", "produce_stamped", "read_headers", "read_plain", "seek_number", "seek_time",
             ],
             figures.Keys.Order());
         Assert.All(figures.Values, figure => Assert.True(figure.GetProperty("value").GetDouble() > 0));

@@ -64,7 +64,7 @@ internal static class HeaderBlock
 
     /// <summary>The first word of a block.</summary>
     public static ulong FirstWord(int length, HeaderField fields, int keyLength, int traceStateLength) =>
-        (uint)(length / WordLength) | ((ulong)fields << FieldsShift)
+        ((uint)length / WordLength) | ((ulong)fields << FieldsShift)
         | ((ulong)(uint)keyLength << KeyShift) | ((ulong)(uint)traceStateLength << TraceStateShift);
 
     public static HeaderField Fields(ulong firstWord) => (HeaderField)(ushort)(firstWord >> FieldsShift);

@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using System.Runtime.InteropServices;
 using MappedFileQueues.Format.Headers;
 
 namespace MappedFileQueues;
@@ -12,11 +13,21 @@ public sealed record MessageHeaders
     /// <summary>The longest key in bytes.</summary>
     public const int KeyLengthMax = HeaderBlock.KeyLengthMax;
 
+    private ArraySegment<byte> _keyArray;
+    private bool _isTraced;
+
     /// <summary>
     /// When the message was produced, to 100 ns. Null leaves it out, unless <see cref="MappedFileQueueOptions.StampTime"/> fills
     /// it in.
     /// </summary>
-    public DateTimeOffset? Time { get; set; }
+    public DateTimeOffset? Time
+    {
+        get;
+        set => (field, TimeUtcTicks) = (value, value?.UtcTicks ?? -1);
+    }
+
+    /// <summary>The time's ticks in UTC; negative without one.</summary>
+    internal long TimeUtcTicks { get; private set; } = -1;
 
     /// <summary>
     /// What the message is about, for example a customer's number; empty, the default, for none. The queue gives it no meaning.
@@ -25,15 +36,26 @@ public sealed record MessageHeaders
     public ReadOnlyMemory<byte> Key
     {
         get;
-        set => field = value.Length <= KeyLengthMax ? value : throw new ArgumentException(
-            $"The key is too long: length={value.Length}, limit={KeyLengthMax}.", nameof(Key));
+        set
+        {
+            field = value.Length <= KeyLengthMax ? value : throw new ArgumentException(
+                $"The key is too long: length={value.Length}, limit={KeyLengthMax}.", nameof(Key));
+            _keyArray = MemoryMarshal.TryGetArray(value, out ArraySegment<byte> array) ? array : default;
+        }
     }
+
+    /// <summary>The key. Where it is in an array, in half the time of <see cref="ReadOnlyMemory{T}.Span"/>.</summary>
+    internal ReadOnlySpan<byte> KeySpan => _keyArray.Array is null ? Key.Span : _keyArray.AsSpan();
 
     /// <summary>
     /// The trace that the message belongs to; default for none. A trace state that is longer than 512 characters, or not ASCII,
     /// is left out. What was read is remote.
     /// </summary>
-    public ActivityContext TraceContext { get; set; }
+    public ActivityContext TraceContext
+    {
+        get;
+        set => (field, _isTraced) = (value, value.TraceId != default);
+    }
 
     /// <summary>
     /// The producer of a message that is copied from another store; 0 for none. It tells where the message comes from, and takes
@@ -43,6 +65,9 @@ public sealed record MessageHeaders
 
     /// <summary>The number that <see cref="ProducerId"/> gave the message.</summary>
     public ulong Sequence { get; init; }
+
+    /// <summary>Whether there is more than a time and a key.</summary>
+    internal bool IsCarriedOrTraced => _isTraced || ProducerId != 0;
 
     /// <summary>Whether all of it is the same; keys are compared by their bytes.</summary>
     /// <param name="other">The other headers.</param>

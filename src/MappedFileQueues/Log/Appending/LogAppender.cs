@@ -345,7 +345,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
         uint crc = Checksum.Begin(offset, low);
         if (!block.IsEmpty)
         {
-            crc = Crc32C.CopyAndAppend(crc, ref place, ref MemoryMarshal.GetReference(block), block.Length);
+            crc = Crc32C.CopyAndAppendWords(crc, ref place, ref MemoryMarshal.GetReference(block), block.Length);
             place = ref Unsafe.Add(ref place, block.Length);
         }
 

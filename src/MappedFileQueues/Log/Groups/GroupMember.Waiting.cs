@@ -25,6 +25,8 @@ internal sealed unsafe partial class GroupMember
     private long _lookedAt = Stopwatch.GetTimestamp() - (long)(s_lookInterval.TotalSeconds * Stopwatch.Frequency);
     private bool _othersHold;
     private int _callsToLook;
+    private int _callsPerClock = CallsPerLook;
+    private long _clockReadAt = Stopwatch.GetTimestamp();
 
     /// <summary>
     /// Completes with true when a call would take something, or would throw; with false when the time is up.
@@ -48,14 +50,19 @@ internal sealed unsafe partial class GroupMember
         }
     }
 
-    /// <summary>The clock is read once in a few calls.</summary>
+    /// <summary>
+    /// The clock is read once in a few calls, in fewer when these take long: a slow handler must not keep what the dead have left
+    /// waiting.
+    /// </summary>
     private void LookNowAndThen()
     {
         if (--_callsToLook > 0)
             return;
-        _callsToLook = CallsPerLook;
-        _nowMs = _clock.NowMs;
-        if (Stopwatch.GetElapsedTime(_lookedAt) >= s_lookInterval)
+        long now = Stopwatch.GetTimestamp();
+        double waits = Stopwatch.GetElapsedTime(_clockReadAt, now) / (s_lookInterval / 2);
+        _callsPerClock = (int)Math.Clamp(_callsPerClock / waits, 1, CallsPerLook);
+        (_callsToLook, _clockReadAt, _nowMs) = (_callsPerClock, now, _clock.NowMs);
+        if (Stopwatch.GetElapsedTime(_lookedAt, now) >= s_lookInterval)
             Look();
     }
 

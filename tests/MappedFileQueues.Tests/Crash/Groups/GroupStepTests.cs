@@ -199,6 +199,29 @@ public sealed class GroupStepTests
         Assert.Equal(Enumerable.Range(0, Count).Select(i => $"m-{i}:2"), TakeAllCounted(member));
     }
 
+    /// <summary>It looks for the dead by the clock, however few calls it makes and however much there is to do.</summary>
+    [Fact]
+    public void TakeOver_ByASlowMemberWithABacklog_ComesSoon()
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue survivor = store.Open();
+        using PeerAgent child = StartMember(store, survivor);
+        CrashStore.Append(survivor, [.. Enumerable.Range(Count, 100).Select(i => $"m-{i}")]);
+        using MappedFileGroupMember member = survivor.OpenGroupMember("workers", s_options);
+        Assert.Equal("m-0:1", child.Ask("take count=1"));
+        for (int i = 1; i <= 20; i++)
+            TakeOne(member);
+        child.Kill();
+
+        // At first the clock is read once in 16 calls; after that in each.
+        int calls = 0;
+        while (TakeOne(member) != "m-0:2")
+        {
+            Assert.InRange(calls++, 0, 20);
+            Thread.Sleep(100);
+        }
+    }
+
     /// <summary>Stopped anywhere it keeps what it has; everything else goes on, and it can be woken and go on.</summary>
     [Theory]
     [InlineData("take count=4", "GroupRangeTaken", 0)]

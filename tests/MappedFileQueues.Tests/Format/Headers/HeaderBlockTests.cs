@@ -65,6 +65,39 @@ public sealed class HeaderBlockTests
         }
     }
 
+    /// <summary>The short way writes the bytes of the long one, or leaves the block to it.</summary>
+    [Fact]
+    public void TryWrite_EachCombinationOfFields_GivesTheSameBytesOrNone()
+    {
+        var scratch = new byte[HeaderBlock.LengthMax];
+        foreach (bool stampsTime in new[] { false, true })
+        {
+            var stamps = new HeaderStamps(stampsTime, traceContext: false, new StandingClock());
+            for (int fields = 0; fields < 32; fields++)
+            {
+                for (int keyLength = 1; keyLength <= SmallHeaderBlock.KeyLengthMax + 1; keyLength++)
+                {
+                    var number = new MessageNumber((fields & 16) != 0 ? 5ul : 0, 8);
+                    byte[] key = [.. Enumerable.Range(1, keyLength + 2).Select(i => (byte)i)];
+                    MessageHeaders? headers = fields % 16 == 0 ? null : new MessageHeaders
+                    {
+                        Time = (fields & 1) != 0 ? s_time.AddYears(-100 * (keyLength % 2)) : null,
+                        Key = (fields & 2) != 0 ? key.AsMemory(2) : default,
+                        TraceContext = (fields & 4) != 0 ? s_trace : default,
+                        ProducerId = (fields & 8) != 0 ? 9ul : 0,
+                    };
+                    bool isSmall = (fields & (4 | 8)) == 0
+                        && ((fields & 2) == 0 || keyLength <= SmallHeaderBlock.KeyLengthMax);
+                    SmallHeaderBlock block = default;
+                    int length = stamps.TryWrite(headers, number, ref block);
+                    Assert.Equal(isSmall, length >= 0);
+                    if (isSmall)
+                        Assert.Equal(stamps.Write(headers, number, scratch), block.Bytes(length));
+                }
+            }
+        }
+    }
+
     [Fact]
     public void Write_LongestFields_FitTheLongestBlock()
     {
@@ -156,5 +189,10 @@ public sealed class HeaderBlockTests
         if (trace != default)
             trace = new ActivityContext(trace.TraceId, trace.SpanId, trace.TraceFlags, trace.TraceState, isRemote: true);
         Assert.Equal(headers with { TraceContext = trace }, read);
+    }
+
+    private sealed class StandingClock : TimeProvider
+    {
+        public override DateTimeOffset GetUtcNow() => s_time;
     }
 }
