@@ -12,9 +12,9 @@ internal static class CheckCommand
         Argument<string[]> stores = ToolOptions.PathArguments(
             "STORE", "The store's directory, which may be in use; or a folder whose stores are all checked, but no links. "
                 + "May be repeated.");
-        Option<string[]> consumer = ConsumerName.RepeatedOption(
+        Option<string[]> consumer = ConsumerName.FollowersOption(
             "--consumer",
-            "A consumer that must exist; only these count. Without it, all that there are. May be repeated; "
+            "A consumer that must exist, or group/NAME; only these count. Without it, all that there are. May be repeated; "
                 + $"{ConsumerName.Help}.");
         Option<long?> maxLag = ToolOptions.Size("--max-lag", "More bytes unread are critical.", 0);
         Option<long?> warnLag = ToolOptions.Size("--warn-lag", "More bytes unread are a warning.", 0);

@@ -43,10 +43,10 @@ internal sealed class StoreCheck
         }
 
         CheckClaims();
-        MappedFileConsumerInfo[] consumers = FindConsumers();
-        MappedFileConsumerInfo? last = consumers.MaxBy(consumer => consumer.Lag);
+        IReadOnlyList<LogFollower> followers = FindFollowers();
+        LogFollower? last = followers.MaxBy(one => one.Lag);
         CheckLag(last);
-        TimeSpan age = CheckAge(consumers);
+        TimeSpan age = CheckAge(followers);
         long unflushed = Math.Max(0, _info.TailOffset - _info.ConfirmedOffset);
         if (unflushed > _limits.UnflushedMax)
             Critical($"{Report.Bytes(unflushed)} not on disk, at most {Report.Number(_limits.UnflushedMax.Value)}");
@@ -61,35 +61,36 @@ internal sealed class StoreCheck
             _store.Path, _problems, last?.Lag ?? 0, last?.Name, age.TotalSeconds, unflushed, free, letters);
     }
 
-    private MappedFileConsumerInfo[] FindConsumers()
+    private IReadOnlyList<LogFollower> FindFollowers()
     {
+        IReadOnlyList<LogFollower> all = LogFollower.Of(_info);
         if (_limits.Consumers.Count == 0)
-            return [.. _info.Consumers];
-        List<MappedFileConsumerInfo> found = [];
+            return all;
+        List<LogFollower> found = [];
         foreach (string name in _limits.Consumers)
         {
-            if (ConsumerName.Find(_info, name) is { } consumer)
-                found.Add(consumer);
+            if (all.FirstOrDefault(one => one.Name.Equals(name, StringComparison.OrdinalIgnoreCase)) is { } follower)
+                found.Add(follower);
             else
-                Critical($"there is no consumer {ConsumerName.Show(name)}");
+                Critical($"there is no {LogFollower.Words(name)}");
         }
 
-        return [.. found];
+        return found;
     }
 
-    private void CheckLag(MappedFileConsumerInfo? last)
+    private void CheckLag(LogFollower? last)
     {
-        Hold($"consumer {ConsumerName.Show(last?.Name ?? "")} is {Report.Bytes(last?.Lag ?? 0)} behind",
+        Hold($"{LogFollower.Words(last?.Name ?? "")} is {Report.Bytes(last?.Lag ?? 0)} behind",
             last?.Lag ?? -1, _limits.LagMax, _limits.LagWarning, Report.Number);
     }
 
-    private TimeSpan CheckAge(IReadOnlyList<MappedFileConsumerInfo> consumers)
+    private TimeSpan CheckAge(IReadOnlyList<LogFollower> followers)
     {
-        (TimeSpan oldest, string name) = consumers.Where(consumer => consumer.Lag > 0)
-            .Select(consumer => (consumer.LagTime ?? AgeByFile(consumer.Offset), consumer.Name))
+        (TimeSpan oldest, string name) = followers.Where(one => one.Lag > 0)
+            .Select(one => (one.LagTime ?? AgeByFile(one.Offset), one.Name))
             .DefaultIfEmpty((TimeSpan.Zero, ""))
             .MaxBy(one => one.Item1);
-        Hold($"consumer {ConsumerName.Show(name)} has not read what was written {Show(oldest)} ago or earlier",
+        Hold($"{LogFollower.Words(name)} has not read what was written {Show(oldest)} ago or earlier",
             oldest, _limits.AgeMax, _limits.AgeWarning, Show);
         return oldest;
     }

@@ -28,15 +28,16 @@ internal static class ConsumerName
     public static Option<string?> Option(string name, string description) =>
         ToolOptions.Value(name, description, "NAME", Expected, Parse)!;
 
-    /// <summary>An option that takes a name and may be repeated.</summary>
-    public static Option<string[]> RepeatedOption(string name, string description) =>
-        ToolOptions.Values(name, description, "NAME", Expected, Parse);
+    /// <summary>An option that takes a consumer's or a group's name and may be repeated.</summary>
+    public static Option<string[]> FollowersOption(string name, string description) =>
+        ToolOptions.Values(name, description, "NAME", $"{Expected}, or group/ and a group's name", LogFollower.Parse);
 
     /// <summary>An argument that is a name.</summary>
     public static Argument<string> Argument(string name, string description) =>
         ToolOptions.ValueArgument(name, description, Expected, Parse);
 
-    private static string? Parse(string given)
+    /// <summary>What may be a name, as it is stored; null for something else.</summary>
+    public static string? Parse(string given)
     {
         string name = given == Default ? "" : given;
         return StoreNames.IsValidConsumer(name) ? name : null;

@@ -31,9 +31,8 @@ internal static class PolicyText
     {
         if (info.RetentionHeldBy is not { } name)
             return null;
-        string who = name.Length == 0 ? "the default consumer" : name.Contains('/') ? name.Replace('/', ' ') : $"consumer {name}";
-        long? lag = info.Consumers.FirstOrDefault(consumer => consumer.Name == name)?.Lag
-            ?? info.Groups.FirstOrDefault(group => $"group/{group.Name}" == name)?.Lag;
+        string who = name.Length == 0 ? "the default consumer" : LogFollower.Words(name);
+        long? lag = LogFollower.Of(info).FirstOrDefault(one => one.Name == name)?.Lag;
         string why = lag is { } bytes ? $"{Report.Size(bytes)} behind" : "whose cursor cannot be read";
         return $"{Report.Size(info.RetentionHeldBytes)} by {who}, {why}";
     }

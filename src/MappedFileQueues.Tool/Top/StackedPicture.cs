@@ -62,6 +62,8 @@ internal static class StackedPicture
             return lines;
         string consumer = one.Consumer is { } name ? $" {ConsumerName.InBrackets(name)}" : "";
         List<string> facts = [$"end {Report.Number(one.Offset)}", $"lag {Report.Size(one.Lag)}{consumer}"];
+        if (one.AgeSeconds is > 0 and var age)
+            facts.Add($"oldest {age:N0} s");
         if (one.BytesPerSecond is { } grown)
             facts.Add($"{grown / 1e6:N1} MB/s in");
         if (one.ConsumedPerSecond is { } read)

@@ -42,7 +42,8 @@ internal sealed class StoreFolder(string root)
 
     private StorePicture Picture(string name, string path, (long Taken, MappedFileQueueInfo Info) now)
     {
-        MappedFileConsumerInfo? last = now.Info.Consumers.MaxBy(consumer => consumer.Lag);
+        IReadOnlyList<LogFollower> followers = LogFollower.Of(now.Info);
+        LogFollower? last = followers.MaxBy(one => one.Lag);
         double? grown = null;
         double? consumed = null;
         MappedFileQueueInfo? before = null;
@@ -51,15 +52,15 @@ internal sealed class StoreFolder(string root)
             double seconds = Stopwatch.GetElapsedTime(old.Taken, now.Taken).TotalSeconds;
             before = old.Info;
             grown = Math.Max(0, now.Info.PublishedOffset - before.PublishedOffset) / seconds;
-            if (before.Consumers.FirstOrDefault(consumer => consumer.Name == last?.Name) is { } same)
+            if (LogFollower.Of(before).FirstOrDefault(one => one.Name == last?.Name) is { } same)
                 consumed = Math.Max(0, last!.Offset - same.Offset) / seconds;
         }
 
         (CheckStatus status, string state) = StateOf(now.Info, before);
         return new StorePicture(
             name, status, now.Info.PublishedOffset, grown, consumed, last?.Lag ?? 0, last?.Name,
-            Math.Max(0, now.Info.TailOffset - now.Info.ConfirmedOffset), now.Info.BytesOnDisk, now.Info.ProducerProcesses,
-            now.Info.AttachedProcesses, state);
+            followers.Max(one => one.LagTime)?.TotalSeconds, Math.Max(0, now.Info.TailOffset - now.Info.ConfirmedOffset),
+            now.Info.BytesOnDisk, now.Info.ProducerProcesses, now.Info.AttachedProcesses, state);
     }
 
     /// <summary>A claim counts when it was in the picture before, too: a working producer has another one each time.</summary>
@@ -93,11 +94,11 @@ internal sealed class StoreFolder(string root)
 /// <summary>One store at one moment.</summary>
 internal sealed record StorePicture(
     string Store, CheckStatus Status, long Offset, double? BytesPerSecond, double? ConsumedPerSecond, long Lag, string? Consumer,
-    long Unflushed, long BytesOnDisk, IReadOnlyList<int> Producers, IReadOnlyList<int> Attached, string State)
+    double? AgeSeconds, long Unflushed, long BytesOnDisk, IReadOnlyList<int> Producers, IReadOnlyList<int> Attached, string State)
 {
     /// <summary>A store, or a folder, that nobody can look at.</summary>
     public static StorePicture Unknown(string store, string why) =>
-        new(store, CheckStatus.Unknown, 0, null, null, 0, null, 0, 0, [], [], why.ReplaceLineEndings(" "));
+        new(store, CheckStatus.Unknown, 0, null, null, 0, null, null, 0, 0, [], [], why.ReplaceLineEndings(" "));
 }
 
 /// <summary>A picture of all stores, the worst first.</summary>

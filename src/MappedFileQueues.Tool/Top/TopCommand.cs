@@ -94,13 +94,14 @@ internal static class TopCommand
     {
         string title = $"{TerminalText.ForOutput(root)}  {DateTime.UtcNow:HH:mm:ss} UTC";
         Report report = new(
-            title, "store", "end", "MB/s", "lag", "read MB/s", "consumer", "not on disk", "producers", "attached", "state");
+            title, "store", "end", "MB/s", "lag", "read MB/s", "consumer", "oldest unread", "not on disk", "producers",
+            "attached", "state");
         foreach (StorePicture one in pictures)
         {
             report.Add(
                 one.Store, Report.Number(one.Offset), Rate(one.BytesPerSecond), Report.Number(one.Lag),
                 Rate(one.ConsumedPerSecond), one.Consumer is { } name ? ConsumerName.Show(name) : "-",
-                Report.Number(one.Unflushed), Ids(one.Producers), Ids(one.Attached),
+                one.AgeSeconds is { } age ? $"{age:N0} s" : "-", Report.Number(one.Unflushed), Ids(one.Producers), Ids(one.Attached),
                 one.Status == CheckStatus.Ok ? one.State : $"{one.Status.Word()}: {one.State}");
         }
 

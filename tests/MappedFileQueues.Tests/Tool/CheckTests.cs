@@ -63,6 +63,40 @@ public sealed class CheckTests : IDisposable
         Line(0, "--max-age", "1h", "--consumer", "audit");
     }
 
+    /// <summary>A group counts as a consumer does, at the first message that is not done; `mfq top` shows it too.</summary>
+    [Fact]
+    public void Check_Group_CountsFromItsFloor()
+    {
+        using (MappedFileQueue queue = Open(new ManualTime(DateTimeOffset.UtcNow.AddHours(-2))))
+        {
+            for (int i = 0; i < 10; i++)
+                queue.Producer.Produce(new byte[56]);
+            queue.Flush();
+            using MappedFileGroupMember member = queue.OpenGroupMember("workers");
+            long[] offsets = [.. Enumerable.Range(0, 6).Select(_ => Take(member))];
+            member.Acknowledge(offsets[0]);
+            member.Acknowledge(offsets[5]);
+        }
+
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "audit", "--commit").Expect(0);
+
+        Assert.Contains(" 576 bytes behind at most (group/workers)", Line(0, "--max-lag", "576"), StringComparison.Ordinal);
+        Assert.Contains("group workers is 576 bytes behind", Line(2, "--max-lag", "575"), StringComparison.Ordinal);
+        Assert.Contains("group workers has not read", Line(2, "--max-lag-time", "1h"), StringComparison.Ordinal);
+        Line(2, "--max-lag", "1", "--consumer", "group/workers");
+        Line(0, "--max-lag", "1", "--max-lag-time", "1h", "--consumer", "audit");
+        Assert.Contains("no group players", Line(2, "--consumer", "group/players"), StringComparison.Ordinal);
+        string error = ToolRun.Of("check", _temp.StorePath, "--consumer", "group/").Expect(3).Error;
+        Assert.Contains("--consumer", error, StringComparison.Ordinal);
+        Assert.Matches(@" 576 .* group/workers .* 7,2\d\d s ", ToolRun.Of("top", _temp.Root, "--once").Expect(0).Text);
+
+        static long Take(MappedFileGroupMember member)
+        {
+            member.Consume();
+            return member.MessageOffset;
+        }
+    }
+
     /// <summary>
     /// A consumer that crashes in a loop was never reported: each start of a program, and each append, made the segment's time
     /// new, and the age began anew.
