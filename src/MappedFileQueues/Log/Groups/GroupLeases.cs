@@ -471,7 +471,9 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             if (!TryForgetBits(range, bits))
                 return true;
             done = 0;
-            table.SetCount(range, found);
+            // None: it ends below. A range of no messages would count as damage to whoever looks before that.
+            if (found > 0)
+                table.SetCount(range, found);
         }
 
         if (!PlantedFaults.Has(PlantedFault.GroupHalfMadeForgotten))
