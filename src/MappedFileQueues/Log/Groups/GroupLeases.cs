@@ -210,7 +210,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             return GivingBack.Full;
         if (PlantedFaults.Has(PlantedFault.GroupBitBeforeContent) && !TryMoveBit(range, tag, message))
             return GivingBack.NotMine;
-        table.FillSingle(single, filling.Tag, offset, range, tag, dueMs);
+        table.FillSingle(single, filling.Tag, offset, range, tag, message, dueMs);
         ProtocolSteps.Reach(ProtocolStep.GroupSingleWhole);
         table.LowerEarliestDue(dueMs);
         if (!PlantedFaults.Has(PlantedFault.GroupBitBeforeContent) && !TryMoveBit(range, tag, message))
