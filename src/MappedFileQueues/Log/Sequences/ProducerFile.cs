@@ -71,7 +71,6 @@ internal sealed unsafe class ProducerFile : IDisposable
         if (directory.Identify(name) is null)
         {
             _ = directory.CreateSubdirectory(StoreNames.Producers);
-            directory.FlushEntries(StoreNames.Offsets);
             byte[] page = ProducerLayout.Make(MakeId(), meta.StoreId, 0, durable);
             WholeFile.Write(directory, name, file => file.WriteAt(page, 0));
             WholeFile.Install(directory, name);
