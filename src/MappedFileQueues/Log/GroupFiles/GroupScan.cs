@@ -70,6 +70,7 @@ internal static class GroupScan
         if (PlantedFaults.Has(PlantedFault.GroupFloorSinglesFirst))
             ScanSingles(table, file, long.MaxValue, found);
         NextWord next = ReadNext(table, file, out long end);
+        ProtocolSteps.Reach(ProtocolStep.GroupNextScanned);
         int used = table.UsedRanges;
         for (int range = 0; range < used; range++)
         {
@@ -77,6 +78,7 @@ internal static class GroupScan
                 found(lease);
         }
 
+        ProtocolSteps.Reach(ProtocolStep.GroupRangesScanned);
         if (!PlantedFaults.Has(PlantedFault.GroupFloorSinglesFirst))
             ScanSingles(table, file, end, found);
         return end;

@@ -83,6 +83,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
                 continue;
             if (!GroupLayout.IsOffset(end))
                 throw GroupScan.Corrupt(file, next.Record, "end of the last hand-out", end);
+            ProtocolSteps.Reach(ProtocolStep.GroupNextRead);
             if (PlantedFaults.Has(PlantedFault.GroupStateReadLate))
                 state = table.State(next.Record);
             if (state.Kind == LeaseKind.Filling && !PlantedFaults.Has(PlantedFault.GroupNotConfirmed))

@@ -3,6 +3,7 @@ using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Waiting;
+using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Log.Groups;
 
@@ -48,6 +49,10 @@ internal sealed unsafe partial class GroupMember
         }
     }
 
+    /// <summary>Where runs are to be the same each time, the clock does not count.</summary>
+    private bool IsLookTime =>
+        Stopwatch.GetElapsedTime(_lookedAt) >= s_lookInterval || ProtocolSteps.Background is not null;
+
     /// <summary>The clock is read once in a few calls.</summary>
     private void LookNowAndThen()
     {
@@ -55,7 +60,7 @@ internal sealed unsafe partial class GroupMember
             return;
         _callsToLook = CallsPerLook;
         _nowMs = _clock.NowMs;
-        if (Stopwatch.GetElapsedTime(_lookedAt) >= s_lookInterval)
+        if (IsLookTime)
             Look();
     }
 
@@ -65,7 +70,7 @@ internal sealed unsafe partial class GroupMember
     /// </summary>
     private bool IsLookDue()
     {
-        bool isDue = Stopwatch.GetElapsedTime(_lookedAt) >= s_lookInterval;
+        bool isDue = IsLookTime;
         _othersHold |= !isDue;
         return isDue;
     }

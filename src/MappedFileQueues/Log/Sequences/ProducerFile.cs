@@ -132,6 +132,7 @@ internal sealed unsafe class ProducerFile : IDisposable
             seen = found == seen ? sequence : found;
         }
 
+        ProtocolSteps.Reach(ProtocolStep.ProducerSequenceStored);
         SharedWord.RaiseTo((long*)_region.Word(ProducerLayout.OffsetAt), offset); // P60 full: pairs with P60 acquire in Known.
     }
 
