@@ -37,6 +37,40 @@ internal sealed class OpenMemberAgain : RepeatScenario
     }
 }
 
+/// <summary>Removes the messages that a group has ended, and whose ends another process has saved, or was about to.</summary>
+internal sealed class TrimSavedAgain : RepeatScenario
+{
+    private const string Group = "g";
+    private const int AppendedCount = 7;
+
+    public override bool MayBeByThird => false;
+
+    public override void SetUp(MappedFileQueue queue)
+    {
+        queue.SetRetention(new RetentionOptions { KeepUnconsumed = true });
+        AppendAndFlush(queue, AppendedCount);
+        queue.OpenGroupMember(Group).Dispose();
+    }
+
+    protected override void Begin(MappedFileQueue queue)
+    {
+        using MappedFileGroupMember member = queue.OpenGroupMember(Group);
+        while (member.TryConsume(out _))
+            member.Acknowledge();
+        member.Flush();
+    }
+
+    public override void Again(MappedFileQueue queue) => queue.Trim(long.MaxValue);
+
+    public override void Check(MappedFileQueue queue)
+    {
+        CheckMessages(Acknowledged, firstMax: AppendedCount);
+        using MappedFileGroupMember member = queue.OpenGroupMember(Group);
+        // Throws when the group needs what is removed.
+        member.TryConsume(out _);
+    }
+}
+
 /// <summary>Deletes a group.</summary>
 internal sealed class DeleteGroupAgain : RepeatScenario
 {
