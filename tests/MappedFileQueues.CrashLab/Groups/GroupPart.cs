@@ -6,7 +6,7 @@ namespace MappedFileQueues.CrashLab.Groups;
 internal sealed class GroupPart : LabPart
 {
     /// <summary>One run costs as much as dozens of images of the cut part.</summary>
-    private const int ImagesShare = 10;
+    private const int ImagesShare = 20;
 
     public override string Name => "group";
 

@@ -163,21 +163,22 @@ internal sealed class GroupStage(Random random, SimDisk disk, int killsMax)
         }
     }
 
-    /// <summary>Others go on until nobody has the lock, or nobody else can.</summary>
+    /// <summary>Others continue until nobody else has the lock, or nobody else can continue.</summary>
     private void OnRefused(string name)
     {
         bool isAwaited = name == StoreNames.OpenLock || name.StartsWith(StoreNames.SavedGroupLock(""), StringComparison.Ordinal);
         if (t_player is not { } player || player.IsDead || _isUnwinding || !isAwaited)
             return;
         player.StoppedUntil = 0;
-        for (int i = 0; i < 1000 && _players.Count > 1 && IsHeld(name); i++)
+        for (int i = 0; i < 1000 && _players.Count > 1 && IsHeldByOthers(name, player); i++)
             LetOthers(player);
     }
 
-    private bool IsHeld(string name)
+    /// <summary>Who opens a store asks for its own lock once more, to see that the locks work.</summary>
+    private bool IsHeldByOthers(string name, Player player)
     {
         lock (disk.Gate)
-            return disk.Locks.Holders(name).Any();
+            return disk.Locks.Holders(name).Any() && !disk.Locks.Holders(name).Contains(player.Actor.Os);
     }
 
     private void LetOthers(Player player)
