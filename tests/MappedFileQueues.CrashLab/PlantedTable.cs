@@ -52,6 +52,23 @@ internal static class PlantedTable
         [PlantedFault.PackCutIsDamage] = "pack",
         [PlantedFault.PackHiddenForgotten] = "pack",
         [PlantedFault.PackEvictionNotSettled] = "pack",
+        [PlantedFault.SequenceHintAboveDurable] = "group",
+        [PlantedFault.SequenceNotSettled] = "group",
+        [PlantedFault.SequenceSettledBeforeRecord] = "group",
+        [PlantedFault.GroupNotConfirmed] = "group",
+        [PlantedFault.GroupStateReadLate] = "group",
+        [PlantedFault.GroupNamedReused] = "group",
+        [PlantedFault.GroupBitBeforeContent] = "group",
+        [PlantedFault.GroupHolderTakenForDead] = "group",
+        [PlantedFault.GroupHalfMadeForgotten] = "group",
+        [PlantedFault.GroupFloorSinglesFirst] = "group",
+        [PlantedFault.GroupNotSaved] = "group",
+        [PlantedFault.GroupLiveBelievedAfterCut] = "group",
+        [PlantedFault.GroupNotClamped] = "group",
+        [PlantedFault.GroupSavedNotClamped] = "group",
+        [PlantedFault.GroupBitsByCountIgnored] = "group",
+        [PlantedFault.LetterAfterDone] = "group",
+        [PlantedFault.GroupGenerationReset] = "group",
     };
 
     public static int Run(IReadOnlyCollection<PlantedFault> only, int seedCount, int firstSeed)

@@ -1,6 +1,7 @@
 using System.CommandLine;
 using System.Diagnostics;
 using MappedFileQueues.CrashLab.Again;
+using MappedFileQueues.CrashLab.Groups;
 using MappedFileQueues.CrashLab.Parts;
 using MappedFileQueues.Memory;
 
@@ -13,8 +14,8 @@ internal static class Program
 {
     private static readonly LabPart[] s_parts =
     [
-        new RealCutPart(), new CutPart(retains: false), new CutPart(retains: true), new RepeatPart(), new KillPart(),
-        new FaultPart(), new HostilePart(), new AppendPart(), new PackPart(),
+        new RealCutPart(), new CutPart(retains: false), new CutPart(retains: true), new GroupPart(), new RepeatPart(),
+        new KillPart(), new FaultPart(), new HostilePart(), new AppendPart(), new PackPart(),
     ];
 
     private static int Main(string[] arguments)

@@ -101,8 +101,8 @@ internal static class TopCommand
             report.Add(
                 one.Store, Report.Number(one.Offset), Rate(one.BytesPerSecond), Report.Number(one.Lag),
                 Rate(one.ConsumedPerSecond), one.Consumer is { } name ? ConsumerName.Show(name) : "-",
-                one.AgeSeconds is { } age ? $"{age:N0} s" : "-", Report.Number(one.Unflushed), Ids(one.Producers), Ids(one.Attached),
-                one.Status == CheckStatus.Ok ? one.State : $"{one.Status.Word()}: {one.State}");
+                one.AgeSeconds is { } age ? $"{age:N0} s" : "-", Report.Number(one.Unflushed), Ids(one.Producers),
+                Ids(one.Attached), one.Status == CheckStatus.Ok ? one.State : $"{one.Status.Word()}: {one.State}");
         }
 
         if (isScreen)

@@ -59,7 +59,11 @@ internal sealed partial class StoreEngine
         Store.ThrowIfReplaced();
         string name = group.ToLowerInvariant();
         if (!GroupFile.Exists(Store.Directory, name))
+        {
+            FlushRemoval(StoreNames.Groups);
             return false;
+        }
+
         using PlatformLock held = TakeGroup(name);
         using PlatformLock open = Store.TakeOpenLock();
         bool existed = GroupFile.Exists(Store.Directory, name);
@@ -67,6 +71,13 @@ internal sealed partial class StoreEngine
         ConsumerCursors.NoteChange(Store.Control);
         Store.CapacityWake.WakeIfAwaited();
         return existed;
+    }
+
+    /// <summary>Whoever has removed a file may have died before a power loss could not bring it back.</summary>
+    private void FlushRemoval(string folder)
+    {
+        if (Store.Directory.Identify(folder) is not null)
+            Store.Directory.FlushEntries(folder);
     }
 
     /// <summary>Makes a group anew that has no members, from a start on; makes it when there is none.</summary>

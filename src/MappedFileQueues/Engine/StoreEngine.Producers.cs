@@ -135,7 +135,11 @@ internal sealed partial class StoreEngine
         using CallGate.Call call = BeginCall();
         ThrowIfInvalidId(id);
         if (Store.Directory.Identify(ProducerFile.NameOf(id)) is null)
+        {
+            FlushRemoval(StoreNames.Producers);
             return false;
+        }
+
         using PlatformLock held = TakeProducerId(id);
         bool existed = Store.Directory.Delete(ProducerFile.NameOf(id));
         Store.Directory.FlushEntries(StoreNames.Producers);

@@ -12,7 +12,7 @@ namespace MappedFileQueues.Format;
 ///  60  4  CRC-32C of 0-59
 /// 128  8  sequence S     every message of this producer before O has a sequence of S at most
 /// 136  8  offset O       not above the durable offset, except where everything before it was removed
-/// 256  8  1: closed; nobody has produced with the id since O was stored
+/// 256  8  C, when the producer is gone: it has no message at or after this offset; 0: it may append
 /// </code>
 /// The truth is in the log: each message has its producer and its sequence in its header block. S and O are a hint that bounds
 /// the walk over them, and all that is left of messages that were removed.

@@ -14,6 +14,8 @@ internal sealed class RepeatPart : LabPart
         () => new MakeAgain(),
         () => new SetPolicyAgain(byOptions: true), () => new SetPolicyAgain(byOptions: false),
         () => new OpenConsumerAgain(), () => new CommitAgain(), () => new DeleteConsumerAgain(), () => new ResetConsumerAgain(),
+        () => new OpenMemberAgain(), () => new DeleteGroupAgain(), () => new TrimSavedAgain(),
+        () => new OpenNumberedAgain(), () => new DeleteProducerAgain(),
         () => new TrimAgain { Recycles = true }, () => new TrimAgain(),
         () => new TrimAgain { Recycles = true, HasNoRecord = true }, () => new TrimAgain { HasNoRecord = true },
         () => new TrimAgain { Recycles = true, EndsThere = true }, () => new TrimAgain { EndsThere = true },

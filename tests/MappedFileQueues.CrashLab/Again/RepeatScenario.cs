@@ -129,6 +129,9 @@ internal abstract class RepeatScenario
             producer.Produce(Message(NoNumber), new ProduceOptions { Durability = level });
     }
 
+    /// <summary>The number that a message begins with.</summary>
+    protected static int NumberOf(ReadOnlySpan<byte> message) => BinaryPrimitives.ReadInt32LittleEndian(message);
+
     protected static void CheckConsumer(MappedFileQueue queue, string name, long offset)
     {
         MappedFileConsumerInfo? found = queue.GetInfo().Consumers.FirstOrDefault(consumer => consumer.Name == name);

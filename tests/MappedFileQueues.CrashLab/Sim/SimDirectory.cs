@@ -117,20 +117,11 @@ internal sealed class SimDirectory(SimServices os) : HeldDirectory
     public override PlatformLock? TryLock(string name, LockKind kind, bool create = true)
     {
         ThrowIfNoHandle(name);
-        lock (_disk.Gate)
-        {
-            if (os.IsDead)
-                return new SimLock(_disk.Locks, os, "");
-            if (_disk.Find(name) is null)
-            {
-                if (!create)
-                    return null;
-                ThrowIfNoFolder(name);
-                _disk.Create(name);
-            }
-
-            return _disk.Locks.TryTake(os, name, kind);
-        }
+        PlatformLock? taken = Take(name, kind, create);
+        if (taken is not null || _disk.Refused is not { } refused)
+            return taken;
+        refused(name);
+        return Take(name, kind, create);
     }
 
     public override PlatformLock? Probe(string name, LockKind kind = LockKind.Shared)
@@ -157,6 +148,24 @@ internal sealed class SimDirectory(SimServices os) : HeldDirectory
     }
 
     public override void Dispose() => Interlocked.Decrement(ref os.OpenCount);
+
+    private PlatformLock? Take(string name, LockKind kind, bool create)
+    {
+        lock (_disk.Gate)
+        {
+            if (os.IsDead)
+                return new SimLock(_disk.Locks, os, "");
+            if (_disk.Find(name) is null)
+            {
+                if (!create)
+                    return null;
+                ThrowIfNoFolder(name);
+                _disk.Create(name);
+            }
+
+            return _disk.Locks.TryTake(os, name, kind);
+        }
+    }
 
     private void MoveFile(string from, string to)
     {

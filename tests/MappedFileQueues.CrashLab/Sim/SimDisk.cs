@@ -24,6 +24,9 @@ internal sealed class SimDisk(bool tracksMedium) : IDisposable
     /// <summary>Called before and after each call that changes something, without the gate.</summary>
     public Action<string>? Point { get; set; }
 
+    /// <summary>Called with a lock's name when somebody does not get it: others may go on and release it.</summary>
+    public Action<string>? Refused { get; set; }
+
     /// <summary>What fails; null: nothing does.</summary>
     public SimFaults? Faults { get; set; }
 

@@ -135,9 +135,10 @@ public sealed class GroupLayoutTests
     {
         var saved = new SavedGroup(3, 4096,
             [new SavedLease(64, 512, 0x5, 9, 0, 0), new SavedLease(1024, 0, 0, 0, 2, 0), new SavedLease(2048, 4096, 0, 3, 0, 0)]);
-        SavedGroup clamped = saved.ClampTo(256);
+        SavedGroup clamped = saved.ClampTo(256, static (from, to) => (from, to) == (64, 256) ? 5 : null);
         Assert.Equal(256, clamped.NextEnd);
-        Assert.Equal([new SavedLease(64, 256, 0x5, 9, 0, 0)], clamped.Leases);
+        Assert.Empty(saved.ClampTo(256, static (_, _) => 0).Leases);
+        Assert.Equal([new SavedLease(64, 256, 0x5, 5, 0, 0)], clamped.Leases);
     }
 
     [Fact]

@@ -119,6 +119,33 @@ public sealed class IdempotentProducerTests : IDisposable
         Assert.False(IsClosed(queue));
     }
 
+    /// <summary>
+    /// A removal reads the messages of a producer that has gone up to what is on disk. Those after it, which go with a later
+    /// removal, must be read then: otherwise they would be appended again.
+    /// </summary>
+    [Fact]
+    public void Trim_TwiceAfterTheProducerHasGone_KnowsWhatWasPublishedLast()
+    {
+        using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false, DurabilityLevel.PageCache);
+        long middle = 0;
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+        {
+            for (int i = 0; i < 200; i++)
+            {
+                long offset = producer.Produce(new byte[100]);
+                middle = i == 100 ? offset : middle;
+            }
+        }
+
+        Assert.InRange(queue.Trim(middle), 1, middle);
+        Assert.InRange(Known(queue).Sequence, 1ul, 100ul);
+        for (int i = 0; i < 100; i++)
+            queue.Producer.Produce(new byte[100]);
+        Assert.True(queue.Trim(long.MaxValue) > 200 * 100);
+        using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
+        Assert.Equal(200ul, again.LastSequence);
+    }
+
     /// <summary>The file of a producer never knows more than what is on disk.</summary>
     [Fact]
     public void File_MessagesAreNotDurable_SaysNothingOfThem()
@@ -277,7 +304,7 @@ public sealed class IdempotentProducerTests : IDisposable
 
     private (ulong Sequence, long Offset) Known(MappedFileQueue queue) => Look(queue, file => file.Known);
 
-    private bool IsClosed(MappedFileQueue queue) => Look(queue, file => file.IsClosed);
+    private bool IsClosed(MappedFileQueue queue) => Look(queue, file => file.End != long.MaxValue);
 
     private T Look<T>(MappedFileQueue queue, Func<ProducerFile, T> look)
     {

@@ -18,7 +18,8 @@ namespace MappedFileQueues.Format.Groups;
 ///            16 start: where a range's first message is searched; a single's message
 ///            24 end: after a range's last message
 ///            32 a range: number of messages; a single: <see cref="SingleContent"/>
-///            40 a single's due (<see cref="DueWord"/>)   48 since: monotonic ms when it was taken, for people   56 zero
+///            40 a single's due (<see cref="DueWord"/>)   48 since: monotonic ms when it was taken, for people
+///            56 a single: one more than its place in its range; 0: nobody knows
 /// </code>
 /// Record 0 is made done, with start = end = where the group begins, and `next` is (0, 1). What the file holds is hostile: every
 /// number that leads to a place is checked where it is used.
@@ -60,6 +61,7 @@ internal static class GroupLayout
     public const int ContentIn = 32;
     public const int DueIn = 40;
     public const int SinceIn = 48;
+    public const int PlaceIn = 56;
 
     /// <summary>Nothing is due: no returned message waits, as far as the hint goes.</summary>
     public const long NoneDue = long.MaxValue;

@@ -101,8 +101,19 @@ internal sealed record SavedGroup(long Epoch, long NextEnd, IReadOnlyList<SavedL
     /// The group in a log that ends at a tail: nothing of it is at or after the tail. Otherwise messages that are appended later
     /// would count as handed out.
     /// </summary>
-    public SavedGroup ClampTo(long tail) => new(Epoch, Math.Min(NextEnd, tail),
-        [.. Leases.Where(lease => lease.Start < tail).Select(lease => lease with { End = Math.Min(lease.End, tail) })]);
+    /// <param name="tail">The tail.</param>
+    /// <param name="countMessages">The messages from one frame's start to another; null when nobody knows.</param>
+    public SavedGroup ClampTo(long tail, Func<long, long, long?> countMessages) => new(Epoch, Math.Min(NextEnd, tail),
+        [.. Leases.Where(lease => lease.Start < tail).Select(lease => Clamp(lease, tail, countMessages)).OfType<SavedLease>()]);
+
+    /// <summary>With the number of messages that are left, its bits mean what they did.</summary>
+    private static SavedLease? Clamp(SavedLease lease, long tail, Func<long, long, long?> countMessages)
+    {
+        if (lease.IsSingle || lease.End <= tail)
+            return lease with { End = Math.Min(lease.End, tail) };
+        long count = countMessages(lease.Start, tail) ?? lease.Count;
+        return count == 0 ? null : lease with { End = tail, Count = (int)Math.Min(count, lease.Count) };
+    }
 
     private static bool IsPossible(SavedLease lease) => GroupLayout.IsOffset(lease.Start) && GroupLayout.IsOffset(lease.End)
         && lease.Count <= GroupLayout.MessagesMax && (lease.IsSingle || lease.End >= lease.Start)

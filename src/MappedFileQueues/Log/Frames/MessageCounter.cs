@@ -16,6 +16,14 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
     private long _from;
     private long _to;
 
+    /// <summary>The messages between two places that are frames' starts; null when damage is in the way.</summary>
+    public static long? Count(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long from, long to)
+    {
+        var counter = new MessageCounter(directory, meta, checksum);
+        counter.Count(from, to);
+        return counter.CountFrom(from, oldest: 0);
+    }
+
     /// <summary>Counts all messages between two places that are frames' starts.</summary>
     public void Count(long from, long to)
     {
@@ -25,7 +33,7 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
     }
 
     /// <summary>
-    /// After <see cref="Count"/>: how many of the messages begin at a frame's start or later; null when damage is in the way.
+    /// After <see cref="Count(long, long)"/>: how many of the messages begin at a frame's start or later; null when damage is in the way.
     /// </summary>
     /// <param name="offset">The frame's start.</param>
     /// <param name="oldest">What is before it is gone, and counts no more.</param>

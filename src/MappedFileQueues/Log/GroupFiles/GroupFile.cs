@@ -56,7 +56,13 @@ internal sealed class GroupFile : IDisposable
             if (file is not null)
                 region = Map(file, storeId, StoreNames.Group(name), writable: true);
             if (region is not null)
+            {
+                // Whoever made the group may have died before its name was on disk, and what this member saves counts.
+                directory.FlushEntries(StoreNames.Groups);
+                directory.FlushEntries(StoreNames.Offsets);
                 return new GroupFile(directory, name, held, region);
+            }
+
             held.Dispose();
             return null;
         }

@@ -23,7 +23,9 @@ namespace MappedFileQueues.Log.GroupFiles;
 /// <param name="directory">The store.</param>
 /// <param name="storeId">Its id.</param>
 /// <param name="time">Its clock.</param>
-internal sealed class GroupRecovery(HeldDirectory directory, Guid storeId, TimeProvider time)
+/// <param name="countMessages">As <see cref="SavedGroup.ClampTo"/> has it.</param>
+internal sealed class GroupRecovery(
+    HeldDirectory directory, Guid storeId, TimeProvider time, Func<long, long, long?> countMessages)
 {
     public void Run(bool isAfterPowerLoss, long tail, long epoch)
     {
@@ -100,7 +102,7 @@ internal sealed class GroupRecovery(HeldDirectory directory, Guid storeId, TimeP
     {
         if (GroupFile.ReadSaved(directory, storeId, name) is not { } saved)
             return false;
-        SavedGroup clamped = PlantedFaults.Has(PlantedFault.GroupNotClamped) ? saved : saved.ClampTo(tail);
+        SavedGroup clamped = PlantedFaults.Has(PlantedFault.GroupNotClamped) ? saved : saved.ClampTo(tail, countMessages);
         GroupFile.Make(directory, storeId, name, clamped with { Epoch = epoch }, time.GetUtcNow(), new GroupClock(time),
             PlantedFaults.Has(PlantedFault.GroupSavedNotClamped) ? saved : null);
         return true;

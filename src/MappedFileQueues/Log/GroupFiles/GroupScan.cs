@@ -1,3 +1,4 @@
+using System.Runtime.InteropServices;
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Memory;
 
@@ -24,10 +25,42 @@ internal static class GroupScan
     /// <param name="clock">Turns dues into times of day.</param>
     public static SavedGroup Save(GroupTable table, string file, long epoch, GroupClock clock)
     {
-        List<SavedLease> leases = [];
+        List<SavedLease> ranges = [];
+        List<SavedLease> singles = [];
         long end = Scan(table, file, lease =>
-            leases.Add(lease.DueMs > 0 ? lease with { DueMs = clock.ToUtc(lease.DueMs) } : lease));
-        return new SavedGroup(epoch, end, leases);
+        {
+            if (!lease.IsSingle)
+                ranges.Add(lease);
+            else
+                singles.Add(lease.DueMs > 0 ? lease with { DueMs = clock.ToUtc(lease.DueMs) } : lease);
+        });
+        ranges.Sort(static (a, b) => a.Start.CompareTo(b.Start));
+        Span<SavedLease> saved = CollectionsMarshal.AsSpan(ranges);
+        for (int i = 0; i < singles.Count; i++)
+        {
+            MarkMoved(saved, singles[i]);
+            singles[i] = singles[i] with { Done = 0 };
+        }
+
+        return new SavedGroup(epoch, end, [.. ranges, .. singles]);
+    }
+
+    /// <summary>
+    /// A message may have moved since its range was read. It is saved as the single that it is by now: in both it would come
+    /// twice.
+    /// </summary>
+    private static void MarkMoved(Span<SavedLease> ranges, SavedLease single)
+    {
+        int low = 0;
+        int high = ranges.Length;
+        while (low < high)
+        {
+            int middle = (low + high) / 2;
+            (low, high) = ranges[middle].End <= single.Start ? (middle + 1, high) : (low, middle);
+        }
+
+        if (low < ranges.Length && ranges[low].Start <= single.Start)
+            ranges[low] = ranges[low] with { Done = ranges[low].Done | single.Done };
     }
 
     /// <summary>Goes over all that is not done; dues are on the monotonic clock. Returns the end of the last hand-out.</summary>
@@ -37,6 +70,7 @@ internal static class GroupScan
         if (PlantedFaults.Has(PlantedFault.GroupFloorSinglesFirst))
             ScanSingles(table, file, long.MaxValue, found);
         NextWord next = ReadNext(table, file, out long end);
+        ProtocolSteps.Reach(ProtocolStep.GroupNextScanned);
         int used = table.UsedRanges;
         for (int range = 0; range < used; range++)
         {
@@ -44,6 +78,7 @@ internal static class GroupScan
                 found(lease);
         }
 
+        ProtocolSteps.Reach(ProtocolStep.GroupRangesScanned);
         if (!PlantedFaults.Has(PlantedFault.GroupFloorSinglesFirst))
             ScanSingles(table, file, end, found);
         return end;
@@ -101,10 +136,13 @@ internal static class GroupScan
                 return null;
             long message = table.Start(single);
             long due = table.Due(single).DueFor(state.Tag);
+            int place = table.Place(single);
             if (table.State(single) != state)
                 continue;
+            // Its bit in its range.
+            uint bit = place is >= 0 and < GroupLayout.MessagesMax ? 1u << place : 0;
             return GroupLayout.IsOffset(message)
-                ? new SavedLease(message, 0, 0, 0, state.Deliveries, due)
+                ? new SavedLease(message, 0, bit, 0, state.Deliveries, due)
                 : throw Corrupt(file, single, "single", message);
         }
     }

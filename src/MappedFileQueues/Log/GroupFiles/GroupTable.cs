@@ -75,6 +75,10 @@ internal sealed unsafe class GroupTable(MappedRegion region)
     /// <summary>Since when a record is out, in monotonic milliseconds; for people.</summary>
     public long Since(int record) => (long)SharedWord.ReadAcquire(Word(record, GroupLayout.SinceIn)); // P55 relaxed: information.
 
+    /// <summary>The place of a single's message in its range; negative when nobody knows.</summary>
+    // P53 acquire: pairs with P53 release in FillSingle.
+    public int Place(int single) => (int)(SharedWord.ReadAcquire(Word(single, GroupLayout.PlaceIn)) & 0xFF) - 1;
+
     /// <summary>Everything about a range that is being filled, before `next` names it.</summary>
     public void FillRange(int range, uint tag, long start, long end, int count, long sinceMs)
     {
@@ -94,10 +98,12 @@ internal sealed unsafe class GroupTable(MappedRegion region)
     public void SetCount(int range, int count) => SharedWord.WriteRelease(Word(range, GroupLayout.ContentIn), (ulong)count);
 
     /// <summary>The content of a single that is being filled; its own tag makes it valid, and comes last.</summary>
-    public void FillSingle(int single, uint tag, long message, int parent, uint parentTag, long dueMs)
+    public void FillSingle(int single, uint tag, long message, int parent, uint parentTag, int place, long dueMs)
     {
         // P53 release: before the tag; pairs with P53 acquire in Start.
         SharedWord.WriteRelease(Word(single, GroupLayout.StartIn), (ulong)message);
+        // P53 release: before the tag; pairs with P53 acquire in Place.
+        SharedWord.WriteRelease(Word(single, GroupLayout.PlaceIn), (ulong)place + 1);
         SetDue(single, tag, dueMs);
         ProtocolSteps.Reach(ProtocolStep.GroupSingleFilled);
         // P53 release: after everything else; pairs with P53 acquire in Content.

@@ -83,6 +83,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
                 continue;
             if (!GroupLayout.IsOffset(end))
                 throw GroupScan.Corrupt(file, next.Record, "end of the last hand-out", end);
+            ProtocolSteps.Reach(ProtocolStep.GroupNextRead);
             if (PlantedFaults.Has(PlantedFault.GroupStateReadLate))
                 state = table.State(next.Record);
             if (state.Kind == LeaseKind.Filling && !PlantedFaults.Has(PlantedFault.GroupNotConfirmed))
@@ -210,7 +211,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             return GivingBack.Full;
         if (PlantedFaults.Has(PlantedFault.GroupBitBeforeContent) && !TryMoveBit(range, tag, message))
             return GivingBack.NotMine;
-        table.FillSingle(single, filling.Tag, offset, range, tag, dueMs);
+        table.FillSingle(single, filling.Tag, offset, range, tag, message, dueMs);
         ProtocolSteps.Reach(ProtocolStep.GroupSingleWhole);
         table.LowerEarliestDue(dueMs);
         if (!PlantedFaults.Has(PlantedFault.GroupBitBeforeContent) && !TryMoveBit(range, tag, message))
@@ -471,7 +472,9 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             if (!TryForgetBits(range, bits))
                 return true;
             done = 0;
-            table.SetCount(range, found);
+            // None: it ends below. A range of no messages would count as damage to whoever looks before that.
+            if (found > 0)
+                table.SetCount(range, found);
         }
 
         if (!PlantedFaults.Has(PlantedFault.GroupHalfMadeForgotten))

@@ -3,6 +3,7 @@ using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Waiting;
+using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Log.Groups;
 
@@ -50,6 +51,10 @@ internal sealed unsafe partial class GroupMember
         }
     }
 
+    /// <summary>Where runs are to be the same each time, the clock does not count.</summary>
+    private bool IsLookTime =>
+        ProtocolSteps.Background is not null || Stopwatch.GetElapsedTime(_lookedAt) >= s_lookInterval;
+
     /// <summary>
     /// The clock is read once in a few calls, in fewer when these take long: a slow handler must not keep what the dead have left
     /// waiting.
@@ -61,8 +66,9 @@ internal sealed unsafe partial class GroupMember
         long now = Stopwatch.GetTimestamp();
         double waits = Stopwatch.GetElapsedTime(_clockReadAt, now) / (s_lookInterval / 2);
         _callsPerClock = (int)Math.Clamp(_callsPerClock / waits, 1, CallsPerLook);
-        (_callsToLook, _clockReadAt, _nowMs) = (_callsPerClock, now, _clock.NowMs);
-        if (Stopwatch.GetElapsedTime(_lookedAt, now) >= s_lookInterval)
+        _callsToLook = ProtocolSteps.Background is null ? _callsPerClock : CallsPerLook;
+        (_clockReadAt, _nowMs) = (now, _clock.NowMs);
+        if (IsLookTime)
             Look();
     }
 
@@ -72,7 +78,7 @@ internal sealed unsafe partial class GroupMember
     /// </summary>
     private bool IsLookDue()
     {
-        bool isDue = Stopwatch.GetElapsedTime(_lookedAt) >= s_lookInterval;
+        bool isDue = IsLookTime;
         _othersHold |= !isDue;
         return isDue;
     }

@@ -154,7 +154,8 @@ internal sealed unsafe class StoreRecovery(
         // Whoever made the store, or its policy, may have died between the rename and its flush.
         directory.FlushEntries("");
         // Nothing is at or after the tail, unless damage ended the search for it.
-        new GroupRecovery(directory, meta.StoreId, time).Run(isCut, tail.CorruptAt < 0 ? tail.Offset : long.MaxValue, epoch);
+        new GroupRecovery(directory, meta.StoreId, time, CountMessages)
+            .Run(isCut, tail.CorruptAt < 0 ? tail.Offset : long.MaxValue, epoch);
         slots.ResetWornOut();
         long logStart = Math.Max(removed, FindLogStart(tail.Offset, segments, isTrusted: isControlValid && !isCut));
         bool isWholeAgain = tail.CorruptAt < 0;
@@ -237,6 +238,8 @@ internal sealed unsafe class StoreRecovery(
     /// </summary>
     private bool IsStartThere(long removed, long tail, SegmentStarts segments) => tail > removed
         && segments.Contains(removed) && LogStartSearch.HasFrame(directory, removed, meta.SegmentLength);
+
+    private long? CountMessages(long from, long to) => MessageCounter.Count(directory, meta, _checksum, from, to);
 
     /// <summary>
     /// Removes spares, and segments of which a deletion that died, or a power loss, left the names. Where the log's start is not

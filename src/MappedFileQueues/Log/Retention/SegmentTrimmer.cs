@@ -315,10 +315,15 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     private void SaveGroups(long limit)
     {
         var clock = new GroupClock(store.Settings.TimeProvider);
+        bool isSavedBefore = false;
         foreach (string name in GroupFile.Names(store.Directory))
         {
             if (GroupFile.ReadSaved(store.Directory, store.Meta.StoreId, name) is { } saved && saved.Floor >= limit)
+            {
+                isSavedBefore = true;
                 continue;
+            }
+
             try
             {
                 using MappedRegion? region = GroupFile.MapForReading(
@@ -332,6 +337,10 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
                 // The plan has counted it as one that needs everything.
             }
         }
+
+        // Whoever saved it may have died before its name was on disk.
+        if (isSavedBefore)
+            store.Directory.FlushEntries(StoreNames.Groups);
     }
 
     private void SetLogStart(long offset)

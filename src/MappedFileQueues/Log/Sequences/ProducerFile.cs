@@ -25,9 +25,16 @@ internal sealed unsafe class ProducerFile : IDisposable
     /// <summary>The id that its messages carry.</summary>
     public ulong Id { get; }
 
-    /// <summary>Nobody has produced with the id since the offset was stored.</summary>
-    // P61 acquire: under the lock of the id; pairs with P61 release in Close.
-    public bool IsClosed => SharedWord.ReadAcquire(_region.Word(ProducerLayout.ClosedAt)) != 0;
+    /// <summary>The producer has no message at or after this offset; <see cref="long.MaxValue"/> when it may append.</summary>
+    public long End
+    {
+        get
+        {
+            // P61 acquire: under `open`; pairs with P61 release in Close.
+            long closed = (long)SharedWord.ReadAcquire(_region.Word(ProducerLayout.ClosedAt));
+            return closed <= 0 ? long.MaxValue : closed;
+        }
+    }
 
     /// <summary>Every message of this producer before the offset has at most the sequence.</summary>
     public (ulong Sequence, long Offset) Known
@@ -64,7 +71,6 @@ internal sealed unsafe class ProducerFile : IDisposable
         if (directory.Identify(name) is null)
         {
             _ = directory.CreateSubdirectory(StoreNames.Producers);
-            directory.FlushEntries(StoreNames.Offsets);
             byte[] page = ProducerLayout.Make(MakeId(), meta.StoreId, 0, durable);
             WholeFile.Write(directory, name, file => file.WriteAt(page, 0));
             WholeFile.Install(directory, name);
@@ -76,10 +82,13 @@ internal sealed unsafe class ProducerFile : IDisposable
                 + "Restore it, or forget the producer with DeleteProducer.", name, 0);
         try
         {
-            // P61 release: under the lock; pairs with P61 acquire in IsClosed.
+            // P61 release: under the lock; pairs with P61 acquire in End.
             SharedWord.WriteRelease(opened._region.Word(ProducerLayout.ClosedAt), 0);
-            // Before the first message: after a power loss a removal must not pass it over as closed.
+            // Before the first message: after a power loss a removal must not pass it over as closed. And whoever made the file,
+            // or the folder, may have died before its name was on disk.
             opened.Sync();
+            directory.FlushEntries(StoreNames.Producers);
+            directory.FlushEntries(StoreNames.Offsets);
             return opened;
         }
         catch
@@ -123,12 +132,16 @@ internal sealed unsafe class ProducerFile : IDisposable
             seen = found == seen ? sequence : found;
         }
 
+        ProtocolSteps.Reach(ProtocolStep.ProducerSequenceStored);
         SharedWord.RaiseTo((long*)_region.Word(ProducerLayout.OffsetAt), offset); // P60 full: pairs with P60 acquire in Known.
     }
 
-    /// <summary>Notes that nobody produces with the id any more; the caller holds its lock.</summary>
-    // P61 release: pairs with P61 acquire in IsClosed.
-    public void Close() => SharedWord.WriteRelease(_region.Word(ProducerLayout.ClosedAt), 1);
+    /// <summary>
+    /// Notes that nobody produces with the id any more, and that all of its messages are before an offset; the caller holds its
+    /// lock.
+    /// </summary>
+    // P61 release: pairs with P61 acquire in End.
+    public void Close(long end) => SharedWord.WriteRelease(_region.Word(ProducerLayout.ClosedAt), (ulong)end);
 
     /// <summary>Makes the words survive a power loss.</summary>
     public void Sync() => _file.FlushData();

@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
@@ -13,7 +14,8 @@ internal static class ProducerSettlement
     /// <summary>
     /// Brings the files of all producers up to an offset below which everything is about to be removed. The caller has recorded
     /// that on disk: what goes need not be durable, and a power loss before the record would leave a sequence above the log. A
-    /// producer that nobody holds is read up to the durable offset and closed, so that later removals pass it over.
+    /// producer that nobody holds is read up to the durable offset. It has no message after the segments that there are, and when
+    /// its file has come so far, removals pass it over.
     /// </summary>
     /// <param name="directory">The store; its `open` lock is held.</param>
     /// <param name="meta">Its meta page.</param>
@@ -32,14 +34,14 @@ internal static class ProducerSettlement
                 ProducerFile? file = TryOpen(directory, meta, name);
                 if (file is null)
                     continue;
-                if (file.Known.Offset >= limit || file.IsClosed)
+                if (file.Known.Offset >= Math.Min(limit, file.End))
                     file.Dispose();
                 else
                     behind.Add((file, directory.TryLock(StoreNames.ProducerLock(ProducerFile.IdOf(name)), LockKind.Exclusive)));
             }
 
             if (behind.Count > 0)
-                Settle(new SequenceScan(directory, meta, checksum), behind, limit, durable);
+                Settle(new SequenceScan(directory, meta, checksum), behind, limit, durable, FindEnd(directory, meta));
         }
         finally
         {
@@ -82,8 +84,12 @@ internal static class ProducerSettlement
         return pages;
     }
 
+    /// <summary>Every message that is published is before it.</summary>
+    private static long FindEnd(HeldDirectory directory, StoreMeta meta) =>
+        LogStartSearch.List(directory, meta) is { Count: > 0 } segments ? segments.Max + meta.SegmentLength : long.MaxValue;
+
     private static void Settle(
-        SequenceScan scan, List<(ProducerFile File, PlatformLock? Held)> behind, long limit, long durable)
+        SequenceScan scan, List<(ProducerFile File, PlatformLock? Held)> behind, long limit, long durable, long end)
     {
         Dictionary<ulong, ulong> highest = [];
         foreach ((ProducerFile file, _) in behind)
@@ -94,7 +100,7 @@ internal static class ProducerSettlement
         {
             file.Raise(highest[file.Id], to);
             if (held is not null)
-                file.Close();
+                file.Close(end);
             file.Sync();
         }
     }

@@ -2,6 +2,7 @@ using System.Runtime.ExceptionServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.Flushing;
+using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Opening;
@@ -236,9 +237,12 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             if (region is null)
                 continue;
             SavedGroup group = GroupScan.Save(new GroupTable(region), StoreNames.Group(name), store.Control.Epoch, clock);
-            GroupFile.Make(target.Directory, meta.StoreId, name, group.ClampTo(_end), time.GetUtcNow(), clock);
+            GroupFile.Make(target.Directory, meta.StoreId, name, group.ClampTo(_end, CountMessages), time.GetUtcNow(), clock);
         }
     }
+
+    private long? CountMessages(long from, long to) =>
+        MessageCounter.Count(store.Directory, store.Meta, store.Checksum, from, to);
 
     private void CopyRetention(SnapshotTarget target, StoreMeta meta)
     {
