@@ -51,7 +51,7 @@ public sealed class QueueHealthTests
         await host.CheckHealthAsync();
         time.Advance(TimeSpan.FromSeconds(90));
 
-        await ExpectAsync(host, HealthStatus.Degraded, "Consumer \"audit\" is behind: lag=160, most=100.");
+        await ExpectAsync(host, HealthStatus.Degraded, "Consumer \"audit\" is behind: lag=160, LagBytesMax=100.");
         HealthReportEntry entry = (await host.CheckHealthAsync()).Entries.Values.Single();
         Assert.Equal(90.0, entry.Data["lagSeconds:audit"]);
         Assert.Equal(160L, entry.Data["lagBytes:audit"]);
