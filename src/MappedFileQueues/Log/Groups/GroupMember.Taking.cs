@@ -87,13 +87,15 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
                 && TryTakeLease(
                     destination.Length - count, count == 0 ? timeout : null, cancellationToken, out GroupLease lease))
             {
-                isAlone = lease.IsSingle;
                 for (int i = 0; i < lease.Count; i++)
                 {
                     if (!TryShow(lease, i, out destination[count]))
                         continue;
                     offsets[count++] = lease.Offsets[i];
                 }
+
+                // One that was removed, or stepped over, is not there at all.
+                isAlone = lease.IsSingle && count > 0;
             }
         }
         catch
@@ -147,8 +149,8 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
             {
                 if (batch.Lease is { } lease && lease.Call == _call && batch.Message < lease.Count)
                     found = TryShow(lease, batch.Message++, out payload, out length);
-                else if (batch.Lease is { IsSingle: true } || (batch.Lease is not null && batch.Lease.Call != _call)
-                    || (timeout is null && _inHand.Count >= _options.UnacknowledgedMax)
+                else if ((batch.Lease is not null && batch.Lease.Call != _call)
+                    || (timeout is null && (batch.Lease is { IsSingle: true } || _inHand.Count >= _options.UnacknowledgedMax))
                     || !TryTakeLease(countMax, timeout, cancellationToken, out lease))
                     break;
                 else
