@@ -1,5 +1,6 @@
 using System.Collections.Concurrent;
-using System.Diagnostics;
+using MappedFileQueues.Engine;
+using MappedFileQueues.Format;
 using MappedFileQueues.Hosting;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Diagnostics.HealthChecks;
@@ -193,6 +194,34 @@ public sealed class GroupConsumerTests
         Assert.Contains("consumer \"group/workers\"", host.Log.WaitFor(207), StringComparison.Ordinal);
         release.SetResult();
         Eventually.True(() => GroupOf(host) is { Lag: 0 }, "all are done");
+    }
+
+    /// <summary>Somebody else gets the message; the handler that returns at last is not the one that ends it.</summary>
+    [Fact]
+    public async Task Handler_ReturnsAfterAFence_IsToldAndContinues()
+    {
+        TaskCompletionSource release = new(TaskCreationOptions.RunContinuationsAsynchronously);
+        _script.OnMessage = (message, context, _) =>
+            message == "0" && context.DeliveryCount == 1 ? new ValueTask(release.Task) : default;
+        await using TestHost host = MakeHost("structs");
+        await host.StartAsync();
+        Produce(host, "structs", 1);
+        Eventually.Equal(1, () => _script.Seen.Count);
+        int slot = Assert.Single(GroupOf(host)!.Members).Slot;
+        using (StoreEngine engine = new(
+            new MappedFileQueueOptions { StorePath = host.StorePath }, StoreKind.Struct, sizeof(long),
+            StructLayoutFingerprint.Of<long>()))
+        {
+            Assert.Equal(1, engine.FenceGroupMember("workers", slot));
+        }
+
+        release.SetResult();
+        host.Log.WaitFor(213);
+        Produce(host, "structs", 2);
+        Eventually.True(() => GroupOf(host) is { Lag: 0 }, "all are done");
+
+        Assert.Equal(["0", "0", "0", "1"], _script.Messages.Order());
+        Assert.Equal(0, host.Log.CountOf(206));
     }
 
     [Fact]
