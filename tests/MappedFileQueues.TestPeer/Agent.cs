@@ -52,6 +52,7 @@ internal sealed class Agent
         ["leave"] = Leave,
         ["work"] = Work,
         ["save"] = Save,
+        ["retry"] = RetryLetters,
         ["deletegroup"] = command => Queue.DeleteGroup(command.Text("group", "workers")).ToString(),
     };
 
@@ -235,6 +236,13 @@ internal sealed class Agent
             ulong next = producer.LastSequence + 1;
             producer.TryProduce(BitConverter.GetBytes(next), next);
         }
+    }
+
+    private string RetryLetters(AgentCommand command)
+    {
+        string error = command["error"];
+        return new DeadLetterStore(new MappedFileQueueOptions { StorePath = command["letters"] })
+            .Retry(Queue, letter => letter.ErrorType == error, fromAnyStore: true).ToString(CultureInfo.InvariantCulture);
     }
 
     private string OpenConsumer(AgentCommand command)

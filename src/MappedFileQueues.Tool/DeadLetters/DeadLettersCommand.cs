@@ -11,10 +11,10 @@ internal static class DeadLettersCommand
 
     public static Command Create() => new(
         "deadletters",
-        "Show, requeue and delete the messages that handlers or brokers have refused: "
+        "Show, retry and delete the messages that handlers or brokers have refused: "
             + "`mfq deadletters list orders-dead-letters`.")
     {
-        CreateList(), CreateShow(), SettleCommand.CreateRequeue(), SettleCommand.CreateDelete(),
+        CreateList(), CreateShow(), SettleCommand.CreateRetry(), SettleCommand.CreateDelete(),
     };
 
     /// <summary>The first argument of every command.</summary>
@@ -31,9 +31,9 @@ internal static class DeadLettersCommand
             letters, filter,
         }.Does(parsed =>
         {
-            Predicate<Letter> fits = filter.Of(parsed);
+            Func<DeadLetter, bool> fits = filter.Of(parsed);
             LetterList found = new([
-                .. LetterStore.Read(parsed.GetRequiredValue(letters)).Where(letter => fits(letter))
+                .. LetterStore.Read(parsed.GetRequiredValue(letters)).Where(fits)
                     .Select(letter => LetterLine.Of(letter)),
             ]);
             return Result.Write(parsed, found, ToolJson.Default.LetterList, Print);
@@ -53,7 +53,7 @@ internal static class DeadLettersCommand
         {
             string path = parsed.GetRequiredValue(letters);
             long at = parsed.GetRequiredValue(offset);
-            Letter letter = LetterStore.Read(path).FirstOrDefault(letter => letter.Offset == at)
+            DeadLetter letter = LetterStore.Read(path).FirstOrDefault(letter => letter.LetterOffset == at)
                 ?? throw new ToolException($"No letter that was not settled lies there: offset={at}, "
                     + $"path={Path.GetFullPath(path)}. `mfq deadletters list` shows those that there are.");
             // The message as text only where it is asked for: it may be long.
@@ -81,23 +81,22 @@ internal static class DeadLettersCommand
         OutputLine.Write($"{Report.Count(list.Letters.Count, "letter")}.");
     }
 
-    private static void Print(Letter letter, MessageFormat format)
+    private static void Print(DeadLetter letter, MessageFormat format)
     {
-        DeadLetter content = letter.Content;
         Report report = new("Dead letter", "", "");
-        report.Add("offset", $"{letter.Offset}");
-        report.Add("time", $"{content.Time:u}");
-        report.Add("queue", content.Queue);
-        report.Add("consumer", ConsumerName.Show(content.Consumer));
-        report.Add("attempts", $"{content.Attempts}");
-        report.Add("error", content.ErrorType);
-        report.Add("", content.Error);
-        report.Add("message", $"offset {content.Offset}, epoch {content.Epoch}, store {content.StoreId}");
+        report.Add("offset", $"{letter.LetterOffset}");
+        report.Add("time", $"{letter.Time:u}");
+        report.Add("queue", letter.Queue);
+        report.Add("consumer", ConsumerName.Show(letter.Consumer));
+        report.Add("attempts", $"{letter.Attempts}");
+        report.Add("error", letter.ErrorType);
+        report.Add("", letter.Error);
+        report.Add("message", $"offset {letter.Offset}, epoch {letter.Epoch}, store {letter.StoreId}");
         report.Write();
         ToolConsole.Out.Flush();
         using Stream output = StandardOutput.Open();
         using MessageWriter writer = new(output, format);
-        writer.Write(content.Message.Span, default, content.Offset);
+        writer.Write(letter.Message.Span, default, letter.Offset);
         output.Flush();
     }
 }
@@ -113,16 +112,15 @@ internal sealed record LetterLine(
     [JsonIgnore(Condition = JsonIgnoreCondition.WhenWritingNull)]
     public byte[]? Base64 { get; init; }
 
-    public static LetterLine Of(Letter letter, bool withMessage = false)
+    public static LetterLine Of(DeadLetter letter, bool withMessage = false)
     {
-        DeadLetter content = letter.Content;
-        bool isText = withMessage && Utf8.IsValid(content.Message.Span);
+        bool isText = withMessage && Utf8.IsValid(letter.Message.Span);
         return new LetterLine(
-            letter.Offset, content.Time, content.Queue, content.Consumer, content.Attempts, content.ErrorType, content.Error,
-            content.StoreId, content.Epoch, content.Offset, content.Message.Length, content.MessageLength)
+            letter.LetterOffset, letter.Time, letter.Queue, letter.Consumer, letter.Attempts, letter.ErrorType, letter.Error,
+            letter.StoreId, letter.Epoch, letter.Offset, letter.Message.Length, letter.MessageLength)
         {
-            Text = isText ? Encoding.UTF8.GetString(content.Message.Span) : null,
-            Base64 = withMessage && !isText ? content.Message.ToArray() : null,
+            Text = isText ? Encoding.UTF8.GetString(letter.Message.Span) : null,
+            Base64 = withMessage && !isText ? letter.Message.ToArray() : null,
         };
     }
 }

@@ -32,15 +32,15 @@ internal sealed class LetterFilter(bool isRequired) : IOptionGroup
     }
 
     /// <summary>Whether a letter fits.</summary>
-    public Predicate<Letter> Of(ParseResult parsed)
+    public Func<DeadLetter, bool> Of(ParseResult parsed)
     {
         long[]? offsets = parsed.GetValue(_offsets) is { Length: > 0 } given ? given : null;
         (string? queue, string? consumer, string? error) =
             (parsed.GetValue(_queue), parsed.GetValue(_consumer), parsed.GetValue(_error));
-        return letter => (offsets is null || offsets.Contains(letter.Offset))
-            && (queue is null || queue.Equals(letter.Content.Queue, StringComparison.OrdinalIgnoreCase))
-            && (consumer is null || consumer.Equals(letter.Content.Consumer, StringComparison.OrdinalIgnoreCase))
-            && (error is null || $"{letter.Content.ErrorType}: {letter.Content.Error}"
+        return letter => (offsets is null || offsets.Contains(letter.LetterOffset))
+            && (queue is null || queue.Equals(letter.Queue, StringComparison.OrdinalIgnoreCase))
+            && (consumer is null || consumer.Equals(letter.Consumer, StringComparison.OrdinalIgnoreCase))
+            && (error is null || $"{letter.ErrorType}: {letter.Error}"
                 .Contains(error, StringComparison.OrdinalIgnoreCase));
     }
 }

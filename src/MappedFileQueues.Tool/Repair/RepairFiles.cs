@@ -1,3 +1,6 @@
+using MappedFileQueues.Format.Groups;
+using MappedFileQueues.Log.GroupFiles;
+
 namespace MappedFileQueues.Tool.Repair;
 
 /// <summary>
@@ -58,6 +61,14 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
     {
         KeepCopy(name);
         CursorFile.Write(directory, name, offset);
+    }
+
+    /// <summary>Makes a group anew that nobody has open.</summary>
+    public void SetGroup(string name, SavedGroup group)
+    {
+        KeepCopy(StoreNames.Group(name));
+        KeepCopy(StoreNames.SavedGroup(name));
+        GroupFile.Make(directory, meta.StoreId, name, group, time, new GroupClock(TimeProvider.System));
     }
 
     /// <summary>Takes a file away.</summary>

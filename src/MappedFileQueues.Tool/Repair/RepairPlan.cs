@@ -1,4 +1,5 @@
 using System.Text.Json.Serialization;
+using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Opening;
 
@@ -17,6 +18,8 @@ namespace MappedFileQueues.Tool.Repair;
 /// a cursor after the end                  goes back to the end: otherwise it would miss what comes
 /// a cursor in what becomes padding        goes back to where that begins
 /// a damaged cursor                        goes back to the oldest message: everything comes again, nothing is skipped
+/// offsets of a group                      go back as cursors do; what a record no longer counts right comes again
+/// both files of a group                   made anew at the oldest message
 /// the retention policy                    removed: everything is kept until it is set again
 /// the control page                        left to the next opener, which makes it anew
 /// garbage behind everything known         left to the next opener, which cuts it off into `salvage/`
@@ -69,6 +72,7 @@ internal sealed class RepairPlan
         foreach ((long start, SegmentRepair repair) in plan._segmentRepairs)
             plan.AddSegment(start, repair);
         plan.AddCursorsInPadding();
+        plan.AddGroups();
         foreach (FileFinding finding in found.Findings)
             plan.AddFinding(finding);
         return plan;
@@ -171,6 +175,10 @@ internal sealed class RepairPlan
             Add(file, $"written anew: nothing is left before offset {Report.Number(start)}", null,
                 files => files.SetLogStart(start, _epoch, _boot));
         }
+        else if (file.EndsWith(StoreNames.GroupSuffix, StringComparison.Ordinal))
+        {
+            // AddGroups has it, with those that lose a place to padding.
+        }
         else if (finding.Consumer is not null)
         {
             AddCursor(file, finding.Offset);
@@ -193,11 +201,43 @@ internal sealed class RepairPlan
         }
     }
 
+    private void AddGroups()
+    {
+        (long From, long To)[] padding = [.. _segmentRepairs.Values.SelectMany(repair => repair.Ranges)];
+        foreach (StoredGroup group in StoredGroup.ReadAll(_store.Directory, _store.Meta.StoreId))
+        {
+            SavedGroup? before = group.Believed(_store.IsOfThisBoot);
+            SavedGroup after = before is null ? new SavedGroup(_epoch, _first, []) : StoredGroup.Move(before, Place);
+            int moved = 0;
+            if (before is not null)
+            {
+                moved = StoredGroup.OffsetsOf(before).Zip(StoredGroup.OffsetsOf(after)).Count(pair => pair.First != pair.Second);
+                if (moved == 0)
+                    continue;
+            }
+
+            Add(
+                group.File,
+                before is null
+                    ? $"group {group.Name} goes back to the oldest message, offset {Report.Number(_first)}; all may come again"
+                    : $"group {group.Name}: {Report.Count(moved, "offset")} {(moved == 1 ? "goes" : "go")} back to the start "
+                        + "of a frame; messages that were acknowledged there may come again",
+                null,
+                files => files.SetGroup(group.Name, after));
+        }
+
+        long Place(long offset)
+        {
+            (long from, _) = padding.FirstOrDefault(range => offset > range.From && offset < range.To, (-1, -1));
+            return from >= 0 ? from : _found.MisplacedOffsets.Contains(offset) ? PlaceOf(offset) : offset;
+        }
+    }
+
     /// <summary>Only back, or to where nothing is after it: a consumer that goes forward misses messages.</summary>
     private void AddCursor(string file, long? stored)
     {
-        long end = Math.Max(_found.EndOffset, _found.Damages is [.., { NextOffset: null }] ? _passed : 0);
-        long place = stored is not { } offset ? _first : offset > end ? end : FindFrameBefore(offset);
+        long end = End;
+        long place = stored is { } offset ? PlaceOf(offset) : _first;
         string where = stored is null ? "the oldest message" : stored > end ? "the end of the log" : "the start of its message";
         string again = stored > end ? "" : $"; up to {Report.Bytes((stored ?? end) - place)} that it has read may come again";
         AddCursor(file, place, where, again);
@@ -208,6 +248,10 @@ internal sealed class RepairPlan
         $"consumer {ConsumerName.Show(CursorFile.NameOf(file))} goes back to {where}, offset {Report.Number(place)}{again}",
         null,
         files => files.SetCursor(file, place));
+
+    private long End => Math.Max(_found.EndOffset, _found.Damages is [.., { NextOffset: null }] ? _passed : 0);
+
+    private long PlaceOf(long offset) => offset > End ? End : FindFrameBefore(offset);
 
     /// <summary>The start of the frame that an offset is in, as far as a walk comes from its segment's first byte.</summary>
     private long FindFrameBefore(long offset)

@@ -38,7 +38,7 @@ internal static class ReplayCommand
                 throw new ToolException($"A store is not replayed into itself: path={path}. Name another target.");
             if (Directory.Exists(path) && LetterStore.HoldsLetters(plan.StorePath))
                 throw new ToolException($"These are dead letters, and no messages of the target: path={plan.StorePath}. "
-                    + "`mfq deadletters requeue` appends their messages; a copy needs a target that is missing.");
+                    + "`mfq deadletters retry` appends their messages; a copy needs a target that is missing.");
             return Replay(plan, opening.Of(parsed, path), new Pace(parsed.GetValue(rate), parsed.GetValue(speed)),
                 parsed.GetValue(count) ?? long.MaxValue, interruption.Token).Write(parsed, "Replayed", interruption);
         });

@@ -1,3 +1,5 @@
+using MappedFileQueues.Log.GroupFiles;
+
 namespace MappedFileQueues.Tool.Verify;
 
 /// <summary>Checks the files of a store beside its segments.</summary>
@@ -13,6 +15,7 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
         CheckRecord(StoreNames.LogStart, "The next opener takes the first segment in a row for the oldest.");
         CheckRetention();
         CheckCursors(cursors);
+        CheckGroups(cursors);
         if (store.Directory.Identify(StoreNames.Poison) is not null)
             Note(StoreNames.Poison, "A flush failed.", "Close the store everywhere; the next opener checks what the disk holds.");
         if (store.RefusedAt is >= 0 and var at)
@@ -95,7 +98,7 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
                     $"If nobody deleted it, place it before its program does: `mfq consumers reset STORE \"{name}\"`.");
         }
 
-        foreach ((string file, long offset) in cursors.Lost)
+        foreach ((string file, long offset) in cursors.Lost.Where(cursor => !IsGroup(cursor.File)))
         {
             if (offset < log.FirstOffset)
                 Note(file, $"Its messages were removed: offset={offset}, oldest={log.FirstOffset}.", ResetOrRepair(file));
@@ -103,13 +106,50 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
                 DamagedCursor(file, $"Its offset is not the start of a message: offset={offset}.", offset);
         }
 
-        bool isEndKnown = log.UnrecoveredFrom is null && log.Damages is not [.., { NextOffset: null }];
-        foreach ((string file, long offset) in cursors.Ahead)
+        foreach ((string file, long offset) in cursors.Ahead.Where(cursor => !IsGroup(cursor.File)))
         {
-            if (offset > log.EndOffset && isEndKnown)
+            if (IsAfterEnd(offset))
                 DamagedCursor(file, $"Its offset lies behind the end of the log: offset={offset}, end={log.EndOffset}.", offset);
         }
     }
+
+    private void CheckGroups(CursorPlaces places)
+    {
+        (string File, long Offset)[] wrong =
+        [
+            // What was removed is done for a group.
+            .. places.Lost.Where(place => IsGroup(place.File) && place.Offset >= log.FirstOffset),
+            .. places.Ahead.Where(place => IsGroup(place.File) && IsAfterEnd(place.Offset)),
+        ];
+        log.MisplacedOffsets.UnionWith(wrong.Select(place => place.Offset));
+        foreach (StoredGroup group in StoredGroup.ReadAll(store.Directory, store.Meta.StoreId))
+        {
+            long[] ofGroup = [.. wrong.Where(place => place.File == group.File).Select(place => place.Offset)];
+            if (group.Believed(store.IsOfThisBoot) is null)
+                DamagedGroup(group, "Its files are damaged, so nobody knows how far its members were.", null);
+            else if (group.Table is null && store.IsOfThisBoot)
+                Note(group.File, "It is damaged.", "Close the store everywhere; the next opener makes it anew of its copy.");
+            else if (ofGroup.Length > 0)
+            {
+                long first = ofGroup.Min();
+                DamagedGroup(group, $"{Report.Count(ofGroup.Length, "offset")} in it "
+                    + $"{(ofGroup.Length == 1 ? "is" : "are")} not the start of a message: first={first}.", first);
+            }
+        }
+    }
+
+    private void DamagedGroup(StoredGroup group, string reason, long? offset) =>
+        _findings.Add(new FileFinding(group.File, IsDamage: true, reason,
+            $"Reset it with `mfq consumers reset STORE \"{group.Name}\" --group --to earliest`, or run `mfq repair`.")
+        {
+            Consumer = StoreCursors.NameOf(group.File),
+            Offset = offset,
+        });
+
+    private bool IsAfterEnd(long offset) => offset > log.EndOffset
+        && log.UnrecoveredFrom is null && log.Damages is not [.., { NextOffset: null }];
+
+    private static bool IsGroup(string file) => file.EndsWith(StoreNames.GroupSuffix, StringComparison.Ordinal);
 
     private static string ResetOrRepair(string file) =>
         $"Move it with `mfq consumers reset STORE \"{CursorFile.NameOf(file)}\"`, or run `mfq repair`.";
@@ -129,8 +169,8 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
 }
 
 /// <summary>
-/// The consumers' stored offsets, read before the log is walked, and what the walk finds at each: a cursor belongs to the start
-/// of a frame, or to the end of the log.
+/// The offsets of consumers and groups, read before the log is walked, and what the walk finds at each: an offset belongs to the
+/// start of a frame, or to the end of the log.
 /// </summary>
 internal sealed class CursorPlaces
 {
@@ -139,12 +179,18 @@ internal sealed class CursorPlaces
     private int _next;
 
     /// <summary>Reads them. One that is new or damaged, or that cannot be read, is left out.</summary>
-    public CursorPlaces(HeldDirectory directory)
+    public CursorPlaces(ReadOnlyStore store)
     {
-        foreach (string file in CursorFile.Names(directory))
+        foreach (string file in CursorFile.Names(store.Directory))
         {
-            if (CursorFile.TryRead(directory, file).Offset is { } offset)
+            if (CursorFile.TryRead(store.Directory, file).Offset is { } offset)
                 _ahead.Add((file, offset));
+        }
+
+        foreach (StoredGroup group in StoredGroup.ReadAll(store.Directory, store.Meta.StoreId))
+        {
+            if (group.Believed(store.IsOfThisBoot) is { } believed)
+                _ahead.AddRange(StoredGroup.OffsetsOf(believed).Select(offset => (group.File, offset)));
         }
 
         _ahead.Sort((one, other) => one.Offset.CompareTo(other.Offset));

@@ -41,6 +41,10 @@ internal sealed record StoreVerification
     [JsonIgnore]
     public long SafeOffset { get; set; }
 
+    /// <summary>Offsets of groups at which no frame begins.</summary>
+    [JsonIgnore]
+    public HashSet<long> MisplacedOffsets { get; } = [];
+
     public int SegmentCount { get; set; }
     public long MessageCount { get; set; }
     public long MessageBytes { get; set; }

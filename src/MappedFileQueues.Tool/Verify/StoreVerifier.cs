@@ -33,7 +33,7 @@ internal sealed class StoreVerifier : IDisposable
         (_progress, _stopped) = (progress, stopped);
         _store = ReadOnlyStore.Open(Path.GetFullPath(storePath), verifiesChecksum: true);
         _result = new StoreVerification { StorePath = _store.Path, StoreId = _store.Meta.StoreId };
-        _cursors = new CursorPlaces(_store.Directory);
+        _cursors = new CursorPlaces(_store);
         _segments = LogStartSearch.List(_store.Directory, _store.Meta);
         _result.FirstOffset = _store.LogStart;
         _total = Math.Max(_store.PassedTo, _segments.Count == 0 ? 0 : _segments.Max) - _result.FirstOffset;

@@ -16,6 +16,9 @@ public sealed class DeadLetter
     /// </summary>
     internal const int OverheadMax = 64 * 1024;
 
+    /// <summary>What a letter that is appended again is longer, at most.</summary>
+    internal const int RepetitionLengthMax = 64;
+
     private const int LengthSize = 4;
     private const int ErrorTypeLengthMax = 1024;
     private const int ErrorLengthMax = 8192;
@@ -57,6 +60,20 @@ public sealed class DeadLetter
     [JsonIgnore]
     public ReadOnlyMemory<byte> Message { get; init; }
 
+    /// <summary>Where the letter is in its store; -1 for one that <see cref="Parse"/> has made.</summary>
+    [JsonIgnore]
+    public long LetterOffset { get; internal set; } = -1;
+
+    /// <summary>The headers of the message, which are the letter's too; null without any.</summary>
+    [JsonIgnore]
+    public MessageHeaders? Headers { get; internal set; }
+
+    /// <summary>The offset of the letter that this one repeats, because it was passed over when others were settled.</summary>
+    [JsonInclude]
+    [JsonPropertyName("repeats")]
+    [JsonIgnore(Condition = JsonIgnoreCondition.WhenWritingNull)]
+    internal long? RepeatedOffset { get; set; }
+
     /// <summary>Reads a message of a store of dead letters. Copies it.</summary>
     /// <param name="bytes">What a consumer of that store has read.</param>
     /// <returns>The dead letter.</returns>
@@ -85,6 +102,7 @@ public sealed class DeadLetter
                 Error = letter.Error ?? "",
                 MessageLength = Math.Max(letter.MessageLength, message.Length),
                 Message = message,
+                RepeatedOffset = letter.RepeatedOffset,
             };
         }
         catch (JsonException error)

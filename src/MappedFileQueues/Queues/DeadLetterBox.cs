@@ -36,9 +36,9 @@ internal sealed class DeadLetterBox(
         {
             _queue ??= Open(segmentSize);
             int blockLength = new HeaderFields(headers).BlockLength;
-            byte[] bytes = letter.ToBytes(letterLengthMax - blockLength);
+            byte[] bytes = letter.ToBytes(letterLengthMax - blockLength - DeadLetter.RepetitionLengthMax);
             MappedFileProducer producer = _queue.Producer;
-            int limit = producer.MessageLengthMax - blockLength;
+            int limit = producer.MessageLengthMax - blockLength - DeadLetter.RepetitionLengthMax;
             if (bytes.Length > limit)
                 throw new InvalidOperationException(
                     $"The letter is too long for its store: length={bytes.Length}, limit={limit}, "

@@ -60,6 +60,9 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// </summary>
     public event EventHandler<SegmentDeletingEventArgs>? SegmentDeleting;
 
+    /// <summary>The open store.</summary>
+    internal StoreEngine Engine => _core;
+
     /// <summary>The shared producer, created on first use.</summary>
     public MappedFileProducer Producer
     {

@@ -65,6 +65,9 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// </summary>
     public event EventHandler<SegmentDeletingEventArgs>? SegmentDeleting;
 
+    /// <summary>The open store.</summary>
+    internal StoreEngine Engine => _core;
+
     /// <summary>The shared producer, created on first use.</summary>
     public MappedFileProducer<T> Producer
     {

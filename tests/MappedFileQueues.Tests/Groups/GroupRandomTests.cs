@@ -1,11 +1,14 @@
 using System.Globalization;
 using System.Reflection;
+using FsCheck;
+using FsCheck.Fluent;
 using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.Groups;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Tests.Contract;
+using MappedFileQueues.Tests.Randomized;
 
 namespace MappedFileQueues.Tests.Groups;
 
@@ -18,6 +21,7 @@ public sealed class GroupRandomTests : IDisposable
 {
     private const int MembersMax = 4;
 
+    private int _runs;
     private readonly TempStore _store = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
 
     public void Dispose() => _store.Dispose();
@@ -29,8 +33,27 @@ public sealed class GroupRandomTests : IDisposable
 
     [Theory]
     [MemberData(nameof(Seeds))]
-    public void Members_RandomWork_AgreesWithTheDictionary(int seed) =>
-        new Run(_store.StorePath, new Random(seed)).Go(steps: 1500);
+    public void Members_RandomWork_AgreesWithTheDictionary(int seed)
+    {
+        var random = new Random(seed);
+        new Run(_store.StorePath).Go(Enumerable.Range(0, 1500).Select(_ => (random.Next(100), random.Next())));
+    }
+
+    /// <summary>Fewer steps at a time, and a failure is shrunk to those that matter.</summary>
+    [Fact]
+    public void Members_AnySteps_AgreeWithTheDictionary()
+    {
+        Gen<(int What, int Seed)> step =
+            from what in Gen.Choose(0, 99)
+            from seed in Gen.Choose(0, 1000)
+            select (what, seed);
+        RandomSteps.Check(step, 60, steps =>
+        {
+            string path = Path.Combine(_store.Root, $"any-{_runs++}");
+            new Run(path).Go(steps);
+            Directory.Delete(path, recursive: true);
+        });
+    }
 
     private sealed class Message
     {
@@ -68,20 +91,32 @@ public sealed class GroupRandomTests : IDisposable
         public List<long> Numbers { get; } = [];
     }
 
-    private sealed class Run(string path, Random random)
+    private sealed class Run(string path)
     {
+        /// <summary>For the choices inside a step.</summary>
+        private Random _random = new(0);
         private readonly Dictionary<long, Message> _messages = [];
         private readonly List<Hand> _hands = [];
         private MappedFileQueue _queue = null!;
         private StoreEngine _engine = null!;
 
-        public void Go(int steps)
+        public void Go(IEnumerable<(int What, int Seed)> steps)
         {
             Open();
-            for (int step = 0; step < steps; step++)
-                Step();
-            Settle();
-            Close();
+            try
+            {
+                foreach ((int what, int seed) in steps)
+                {
+                    _random = new Random(seed);
+                    Step(what);
+                }
+
+                Settle();
+            }
+            finally
+            {
+                Close();
+            }
         }
 
         private void Open()
@@ -104,11 +139,10 @@ public sealed class GroupRandomTests : IDisposable
             _queue.Dispose();
         }
 
-        private void Step()
+        private void Step(int what)
         {
-            int what = random.Next(100);
             if (what < 25)
-                Produce(random.Next(1, 20));
+                Produce(_random.Next(1, 20));
             else if (_hands.Count == 0 || (what < 30 && _hands.Count < MembersMax))
                 _hands.Add(OpenMember());
             else if (what < 60)
@@ -123,11 +157,11 @@ public sealed class GroupRandomTests : IDisposable
                 Kill(Pick());
             else if (what == 98)
                 CheckFloor();
-            else if (random.Next(4) == 0)
+            else if (_random.Next(4) == 0)
                 Reopen();
         }
 
-        private Hand Pick() => _hands[random.Next(_hands.Count)];
+        private Hand Pick() => _hands[_random.Next(_hands.Count)];
 
         private void Produce(int count)
         {
@@ -151,7 +185,7 @@ public sealed class GroupRandomTests : IDisposable
                 return;
             BatchPlace place = default;
             hand.Member.BeginBatch();
-            int countMax = random.Next(1, 40);
+            int countMax = _random.Next(1, 40);
             int count = 0;
             // Without a wait: the first may find nothing.
             while (count < countMax && (count > 0
@@ -167,7 +201,7 @@ public sealed class GroupRandomTests : IDisposable
                 (message.Hand, message.MayReturn) = (hand, false);
                 hand.Numbers.Add(number);
                 count++;
-                if (random.Next(3) == 0)
+                if (_random.Next(3) == 0)
                     break;
             }
 
@@ -179,7 +213,7 @@ public sealed class GroupRandomTests : IDisposable
         {
             if (hand.Numbers.Count == 0)
                 return;
-            long[] numbers = [.. hand.Numbers.Where(_ => random.Next(3) != 0).OrderBy(_ => random.Next())];
+            long[] numbers = [.. hand.Numbers.Where(_ => _random.Next(3) != 0).OrderBy(_ => _random.Next())];
             hand.Member.Acknowledge(numbers.Select(number => _messages[number].Offset).ToArray());
             foreach (long number in numbers)
             {
@@ -192,12 +226,12 @@ public sealed class GroupRandomTests : IDisposable
         {
             if (hand.Numbers.Count == 0)
                 return;
-            long number = hand.Numbers[random.Next(hand.Numbers.Count)];
+            long number = hand.Numbers[_random.Next(hand.Numbers.Count)];
             Message message = _messages[number];
             if (message.Returns >= LeaseState.DeliveriesMax - 2)
                 return;
             hand.Member.Reject(
-                message.Offset, random.Next(3) == 0 ? TimeSpan.FromMilliseconds(random.Next(30)) : default, false, null);
+                message.Offset, _random.Next(3) == 0 ? TimeSpan.FromMilliseconds(_random.Next(30)) : default, false, null);
             hand.Numbers.Remove(number);
             message.Hand = null;
             message.Returns++;

@@ -39,23 +39,23 @@ public sealed class DeadLettersTests : IDisposable
     }
 
     [Fact]
-    public void RequeueAndDelete_ChosenLetters_GoAndTheOthersStay()
+    public void RetryAndDelete_ChosenLetters_GoAndTheOthersStay()
     {
         long[] offsets = Fill();
         ToolRun.Of("check", Letters, "--max-letters", "3").Expect(2);
         ToolRun.Of("deadletters", "delete", Letters).Expect(2);
 
-        string requeued = ToolRun.Of("deadletters", "requeue", Letters, _temp.StorePath, "--error", "timeout").Expect(0).Text;
+        string retried = ToolRun.Of("deadletters", "retry", Letters, _temp.StorePath, "--error", "timeout").Expect(0).Text;
 
-        Assert.Equal("Requeued 2 letters; 2 left.\n", requeued);
+        Assert.Equal("Retried 2 letters; 2 left.\n", retried);
         Assert.Equal(["first", "message 0", "message 2"], Messages(_temp.StorePath));
         JsonElement[] left = Left();
         Assert.Equal(["Foreign", "System.FormatException"], left.Select(letter => letter.GetProperty("errorType").GetString()));
         Assert.DoesNotContain(offsets[0], left.Select(letter => letter.GetProperty("offset").GetInt64()));
 
         // The letter of another store stays where it is, unless it is asked for.
-        Assert.Equal("Requeued 1 letter; 1 left.\n",
-            ToolRun.Of("deadletters", "requeue", Letters, _temp.StorePath, "--all").Expect(0).Text);
+        Assert.Equal("Retried 1 letter; 1 left.\n",
+            ToolRun.Of("deadletters", "retry", Letters, _temp.StorePath, "--all").Expect(0).Text);
         string foreign = $"{Assert.Single(Left()).GetProperty("offset").GetInt64()}";
         Assert.Equal("Deleted 1 letter; 0 left.\n",
             ToolRun.Of("deadletters", "delete", Letters, "--offset", foreign).Expect(0).Text);
@@ -66,15 +66,15 @@ public sealed class DeadLettersTests : IDisposable
 
     /// <summary>A letter that had no room for its message holds the beginning, which no consumer could read.</summary>
     [Fact]
-    public void Requeue_LetterHasOnlyTheBeginningOfItsMessage_StaysWhereItIs()
+    public void Retry_LetterHasOnlyTheBeginningOfItsMessage_StaysWhereItIs()
     {
         using (MappedFileQueue letters = new(new MappedFileQueueOptions { StorePath = Letters }))
             letters.Producer.Produce(new DeadLetter { Queue = "orders", MessageLength = 9, Message = new byte[4] }.ToBytes());
         ToolRun.Of("produce", _temp.StorePath, "--messages", "1").Expect(0);
 
         Assert.Contains("4 of 9", ToolRun.Of("deadletters", "list", Letters).Expect(0).Text, StringComparison.Ordinal);
-        Assert.Equal("Requeued 0 letters; 1 left.\n",
-            ToolRun.Of("deadletters", "requeue", Letters, _temp.StorePath, "--all", "--from-any-store").Expect(0).Text);
+        Assert.Equal("Retried 0 letters; 1 left.\n",
+            ToolRun.Of("deadletters", "retry", Letters, _temp.StorePath, "--all", "--from-any-store").Expect(0).Text);
     }
 
     [Fact]
@@ -82,7 +82,7 @@ public sealed class DeadLettersTests : IDisposable
     {
         Fill();
 
-        ToolRun.Of("replay", Letters, _temp.StorePath).ExpectError("mfq deadletters requeue");
+        ToolRun.Of("replay", Letters, _temp.StorePath).ExpectError("mfq deadletters retry");
 
         Assert.Equal(["first"], Messages(_temp.StorePath));
         ToolRun.Of("replay", Letters, Path.Combine(_temp.Root, "copy")).Expect(0);
@@ -109,6 +109,7 @@ public sealed class DeadLettersTests : IDisposable
             .. errors.Select((error, index) => letters.Producer.Produce(new DeadLetter
             {
                 StoreId = error.Store,
+                Offset = index,
                 Queue = "orders",
                 Time = DateTimeOffset.UtcNow,
                 Attempts = 5,

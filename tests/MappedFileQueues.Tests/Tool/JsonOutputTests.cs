@@ -147,7 +147,7 @@ public sealed class JsonOutputTests : IDisposable
         Check("deadletters list", letters);
         foreach (long offset in offsets)
             Check("deadletters show", letters, $"{offset}");
-        Check("deadletters requeue", letters, PathOf("imported"), "--offset", $"{offsets[0]}", "--from-any-store");
+        Check("deadletters retry", letters, PathOf("imported"), "--offset", $"{offsets[0]}", "--from-any-store");
         Check("deadletters delete", letters, "--all");
     }
 
