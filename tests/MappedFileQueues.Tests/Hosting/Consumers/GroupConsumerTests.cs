@@ -101,6 +101,34 @@ public sealed class GroupConsumerTests
         Assert.Contains("group/workers", host.Log.WaitFor(205), StringComparison.Ordinal);
     }
 
+    /// <summary>The cause is mended, and the letter goes back to the group, as a message that nobody had before.</summary>
+    [Fact]
+    public async Task DeadLetter_IsRetried_TheGroupHandlesItsMessage()
+    {
+        bool isMended = false;
+        ConcurrentQueue<int> deliveries = [];
+        _script.OnMessage = (message, context, _) =>
+        {
+            if (message == "1" && !Volatile.Read(ref isMended))
+                throw new FormatException("Not yet.");
+            deliveries.Enqueue(context.DeliveryCount);
+            return default;
+        };
+        await using TestHost host = MakeHost("structs", options => (options.RetryDelay, options.AttemptsMax) = (TimeSpan.Zero, 2));
+        await host.StartAsync();
+        Produce(host, "structs", 3);
+        Eventually.True(() => GroupOf(host) is { Lag: 0 }, "all are done");
+        Volatile.Write(ref isMended, true);
+        DeadLetterStore letters = new(new MappedFileQueueOptions { StorePath = host.StorePath + "-dead-letters" });
+
+        Assert.Equal(1, letters.Retry(host.Get<MappedFileQueue<long>>("orders"), letter => letter.Consumer == "workers"));
+
+        Eventually.True(() => GroupOf(host) is { Lag: 0 }, "all are done");
+        Assert.Equal(["0", "1", "1", "1", "2"], _script.Messages.Order());
+        Assert.Equal([1, 1, 1], deliveries);
+        Assert.Empty(letters.Read());
+    }
+
     [Theory]
     [InlineData("struct batches")]
     [InlineData("byte batches")]
@@ -224,6 +252,55 @@ public sealed class GroupConsumerTests
         Assert.Equal(0, host.Log.CountOf(206));
     }
 
+    /// <summary>What is in a handler's hands is finished and acknowledged; nothing else is begun, and nothing is lost.</summary>
+    [Theory]
+    [InlineData("structs", 1)]
+    [InlineData("struct batches", 4)]
+    [InlineData("byte batches", 4)]
+    public async Task Stop_HandlersAreBusy_FinishWhatTheyHaveAndGiveTheRestBack(string kind, int each)
+    {
+        const int Count = 20;
+        TaskCompletionSource release = new(TaskCreationOptions.RunContinuationsAsynchronously);
+        _script.OnMessage = (_, _, _) => new ValueTask(release.Task);
+        await using TestHost host = MakeHost(kind, options => (options.Concurrency, options.BatchLengthMax) = (2, 4));
+        long[] offsets = Produce(host, kind, Count);
+        await host.StartAsync();
+        Eventually.Equal(2, () => _script.Seen.Count);
+        Task stopping = host.StopAsync(TestContext.Current.CancellationToken);
+        release.SetResult();
+        await stopping;
+
+        Assert.Equal(2 * each, _script.Seen.Count);
+        Assert.Equal(2, host.Log.CountOf(202));
+        MappedFileGroupInfo group = GroupOf(host, kind)!;
+        Assert.Equal((offsets[2 * each], 0, 0), (group.FloorOffset, group.OutCount, group.GivenBackCount));
+    }
+
+    /// <summary>The whole batch comes again, each message alone, and none looks as if a handler had refused it.</summary>
+    [Fact]
+    public async Task Stop_PatienceIsOverInABatch_GivesItBackWithoutADelivery()
+    {
+        _script.OnMessage = (_, _, cancellationToken) => new ValueTask(Task.Delay(Timeout.Infinite, cancellationToken));
+        await using TestHost host = MakeHost("struct batches", options => options.BatchLengthMax = 8);
+        MappedFileQueue<long> queue = host.Get<MappedFileQueue<long>>("orders");
+        Produce(host, "struct batches", 10);
+        await host.StartAsync();
+        Eventually.Equal(1, () => _script.Seen.Count);
+
+        using CancellationTokenSource impatience = new();
+        Task stopping = host.StopAsync(impatience.Token);
+        await impatience.CancelAsync();
+        await stopping;
+        host.Log.WaitFor(202);
+
+        using MappedFileGroupMember<long> next = queue.OpenGroupMember("workers");
+        List<(long, int)> messages = [];
+        while (next.TryConsume(out long message))
+            messages.Add((message, next.DeliveryCount));
+        Assert.Equal([8], _script.Batches);
+        Assert.Equal(Enumerable.Range(0, 10).Select(number => ((long)number, 1)), messages.Order());
+    }
+
     [Fact]
     public async Task Stop_PatienceIsOver_GivesTheMessageBackWithoutADelivery()
     {
@@ -318,11 +395,17 @@ public sealed class GroupConsumerTests
     [InlineData("Consumer:AttemptsMax must be from 1 to 62 in a group: 63.", "Group=a", "AttemptsMax=63")]
     [InlineData("Consumer:BatchLengthMax must be from 1 to 4096 in a group: 4097.", "Group=a", "BatchLengthMax=4097")]
     [InlineData("Consumer:Members is no option.", "Group=a", "Members=2")]
+    [InlineData("Consumers:mail:Concurrency is 2, and a consumer handles one message", "mail:Concurrency=2")]
+    [InlineData("Consumers:mail:Concurency is no option. Did you mean Concurrency?", "mail:Group=a", "mail:Concurency=2")]
+    [InlineData("Consumers:mail:Group has 1 to 100 characters", "mail:Group=a b")]
     public async Task Start_WrongSettings_NameTheKey(string sentence, params string[] settings)
     {
         await using TestHost host = MakeHost("structs", group: null);
-        host.Configure(settings.Select(
-            setting => ($"MappedFileQueues:orders:Consumer:{setting.Split('=')[0]}", setting.Split('=')[1])));
+        host.Services.AddMappedFileConsumer<long, LongHandler>("orders", consumer: "mail");
+        host.Configure(settings.Select(setting => (
+            $"MappedFileQueues:orders:{(setting.StartsWith("mail:", StringComparison.Ordinal) ? "Consumers" : "Consumer")}:"
+                + setting.Split('=')[0],
+            setting.Split('=')[1])));
 
         Exception error = await Assert.ThrowsAnyAsync<Exception>(host.StartAsync);
 
