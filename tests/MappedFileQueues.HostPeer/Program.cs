@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Globalization;
 using MappedFileQueues.Hosting;
 using Microsoft.Extensions.DependencyInjection;
@@ -10,14 +11,22 @@ using OpenTelemetry.Trace;
 // HostPeer STORE MODE: an application that consumes the queue of longs in STORE. Its handler writes `begin N` for each message,
 // waits for a line on standard input when MODE is "step", and writes `end N`. It fails, and stops the application, when MODE is
 // "fail". It writes `stopping` when its end has begun. The test stops it, or kills it. A third argument is the address of a
-// collector that gets its traces.
+// collector that gets its traces. With MODE "group" it is three members of the group "workers", with "deadly" one, which kills
+// itself at the message 13.
 HostApplicationBuilder builder = Host.CreateApplicationBuilder();
 builder.Logging.ClearProviders();
-builder.Services.AddSingleton(new PeerMode(Steps: args[1] == "step", Fails: args[1] == "fail"));
+builder.Services.AddSingleton(new PeerMode(Steps: args[1] == "step", Fails: args[1] == "fail", Dies: args[1] == "deadly"));
 builder.Services
     .AddMappedFileQueue<long>("orders", options => options.StorePath = args[0])
     .AddMappedFileConsumer<long, PeerHandler>(
-        "orders", options => (options.OnFailure, options.AttemptsMax) = (HandlerFailureAction.StopApplication, 1));
+        "orders",
+        options =>
+        {
+            if (args[1] is "group" or "deadly")
+                (options.Group, options.Concurrency, options.AttemptsMax) = ("workers", args[1] == "group" ? 3 : 1, 3);
+            else
+                (options.OnFailure, options.AttemptsMax) = (HandlerFailureAction.StopApplication, 1);
+        });
 using TracerProvider? traces = args.Length < 3 ? null : Sdk.CreateTracerProviderBuilder().AddSource("MappedFileQueues")
     .AddOtlpExporter(exporter => (exporter.Endpoint, exporter.Protocol) = (new Uri(args[2]), OtlpExportProtocol.HttpProtobuf))
     .Build();
@@ -25,7 +34,7 @@ IHost host = builder.Build();
 host.Services.GetRequiredService<IHostApplicationLifetime>().ApplicationStopping.Register(() => Console.WriteLine("stopping"));
 host.Run();
 
-internal sealed record PeerMode(bool Steps, bool Fails);
+internal sealed record PeerMode(bool Steps, bool Fails, bool Dies);
 
 internal sealed class PeerHandler(PeerMode mode) : IMessageHandler<long>
 {
@@ -36,6 +45,8 @@ internal sealed class PeerHandler(PeerMode mode) : IMessageHandler<long>
             await Task.Run(Console.In.ReadLine, CancellationToken.None);
         if (mode.Fails)
             throw new InvalidOperationException("Never.");
+        if (mode.Dies && message == 13)
+            Process.GetCurrentProcess().Kill();
         Write("end", message);
     }
 

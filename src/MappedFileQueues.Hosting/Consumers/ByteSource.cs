@@ -8,12 +8,8 @@ namespace MappedFileQueues.Hosting.Consumers;
 /// </summary>
 internal sealed class ByteSource(MappedFileConsumer consumer) : MessageSource<ReadOnlyMemory<byte>>
 {
-    /// <summary>A batch ends with the message that reaches this length.</summary>
-    private const int BatchBytes = 1 << 20;
-
-    private byte[] _buffer = new byte[4096];
+    private readonly ByteBuffer _buffer = new();
     private ReadOnlyMemory<byte>[] _messages = [];
-    private int[] _ends = [];
 
     public override long Offset => consumer.Offset;
 
@@ -29,9 +25,10 @@ internal sealed class ByteSource(MappedFileConsumer consumer) : MessageSource<Re
     public override bool TryRead(out ReadOnlyMemory<byte> message)
     {
         bool found = consumer.TryConsume(out ReadOnlySpan<byte> bytes);
-        // First: the buffer may move.
-        int length = Append(bytes, 0);
-        message = _buffer.AsMemory(0, length);
+        _buffer.Clear();
+        _buffer.Append(bytes);
+        message = default;
+        _buffer.CopyTo(new Span<ReadOnlyMemory<byte>>(ref message));
         return found;
     }
 
@@ -42,25 +39,19 @@ internal sealed class ByteSource(MappedFileConsumer consumer) : MessageSource<Re
         List<ActivityLink>? links)
     {
         if (_messages.Length < countMax)
-            (_messages, _ends) = (new ReadOnlyMemory<byte>[countMax], new int[countMax]);
-        int count = 0;
-        int length = 0;
-        while (count < countMax && length < BatchBytes && consumer.TryConsume(out ReadOnlySpan<byte> bytes))
+            _messages = new ReadOnlyMemory<byte>[countMax];
+        _buffer.Clear();
+        while (_buffer.Count < countMax && !_buffer.IsFull && consumer.TryConsume(out ReadOnlySpan<byte> bytes))
         {
-            _ends[count++] = length = Append(bytes, length);
-            AddLink(links, links is null ? default : consumer.HeadersInPlace);
+            _buffer.Append(bytes);
+            BatchLinks.Add(links, links is null ? default : consumer.HeadersInPlace);
             consumer.Advance();
         }
 
         // Only now: the buffer may have moved on the way.
-        for (int i = 0; i < count; i++)
-        {
-            int start = i == 0 ? 0 : _ends[i - 1];
-            _messages[i] = _buffer.AsMemory(start, _ends[i] - start);
-        }
-
-        messages = _messages.AsMemory(0, count);
-        return count;
+        _buffer.CopyTo(_messages);
+        messages = _messages.AsMemory(0, _buffer.Count);
+        return _buffer.Count;
     }
 
     public override byte[] CopyBytes() => consumer.TryConsume(out ReadOnlySpan<byte> bytes) ? bytes.ToArray() : [];
@@ -72,13 +63,4 @@ internal sealed class ByteSource(MappedFileConsumer consumer) : MessageSource<Re
     public override void Rewind() => consumer.Rewind();
 
     public override void Dispose() => consumer.Dispose();
-
-    private int Append(ReadOnlySpan<byte> bytes, int length)
-    {
-        int end = checked(length + bytes.Length);
-        if (end > _buffer.Length)
-            Array.Resize(ref _buffer, (int)Math.Min(Array.MaxLength, Math.Max(end, 2L * _buffer.Length)));
-        bytes.CopyTo(_buffer.AsSpan(length));
-        return end;
-    }
 }

@@ -1,3 +1,4 @@
+using MappedFileQueues.Hosting.Consumers.Groups;
 using MappedFileQueues.Hosting.Queues;
 using MappedFileQueues.Hosting.Telemetry;
 using Microsoft.Extensions.DependencyInjection;
@@ -9,27 +10,50 @@ namespace MappedFileQueues.Hosting.Consumers;
 /// <typeparam name="T">What the handler gets.</typeparam>
 /// <param name="Queue">The class of the queue that it needs.</param>
 /// <param name="Open">Opens the consumer of a queue of that class by its name, and waits for the name.</param>
+/// <param name="OpenMember">Opens a member of a group of such a queue by the group's name.</param>
 /// <param name="Call">Makes what calls the handler.</param>
 internal sealed record ConsumerKind<T>(
     Type Queue,
     Func<object, string, ConsumerOptions, CancellationToken, ValueTask<MessageSource<T>>> Open,
+    Func<object, string, GroupOptions, GroupSource<T>> OpenMember,
     Func<IServiceScopeFactory, bool, HandlerCall<T>> Call)
 {
-    /// <summary>Makes a consumer.</summary>
+    /// <summary>Makes a consumer, or the members of a group.</summary>
     /// <param name="services">The application's services.</param>
     /// <param name="named">The queue.</param>
     /// <param name="queue">The queue itself, which this may open.</param>
     /// <param name="consumer">The consumer's name.</param>
     /// <param name="options">Its options.</param>
-    public ConsumerService<T> Make(
-        IServiceProvider services, NamedQueue named, Func<object> queue, string consumer, HostedConsumerOptions options) => new(
+    public IHostedService Make(
+        IServiceProvider services, NamedQueue named, Func<object> queue, string consumer, HostedConsumerOptions options) =>
+        options.Group is null
+            ? new ConsumerService<T>(
+                named,
+                consumer,
+                options,
+                (opening, cancellationToken) => Open(queue(), consumer, opening, cancellationToken),
+                Call(services.GetRequiredService<IServiceScopeFactory>(), options.ScopePerCall),
+                services.GetRequiredService<QueueMeter>(),
+                services.GetService<IHostApplicationLifetime>())
+            : new GroupService(
+                [.. Enumerable.Range(1, options.Concurrency).Select(
+                    number => MakeMember(services, named, queue, consumer, options, number))]);
+
+    private GroupMemberService<T> MakeMember(
+        IServiceProvider services, NamedQueue named, Func<object> queue, string consumer, HostedConsumerOptions options,
+        int number)
+    {
+        string name = QueueNames.NameOfGroup(options.Group!);
+        return new GroupMemberService<T>(
             named,
-            consumer,
+            options.Concurrency == 1 ? name : $"{name}/{number}",
+            QueueNames.ConsumerPathOf(named.Name, consumer),
             options,
-            (opening, cancellationToken) => Open(queue(), consumer, opening, cancellationToken),
+            opening => OpenMember(queue(), options.Group!, opening),
             Call(services.GetRequiredService<IServiceScopeFactory>(), options.ScopePerCall),
             services.GetRequiredService<QueueMeter>(),
             services.GetService<IHostApplicationLifetime>());
+    }
 
     /// <summary>The queue of a consumer must hold what its handler gets.</summary>
     public void ThrowIfOther(Type queue, string name)
@@ -52,6 +76,8 @@ internal static class ConsumerKind
             typeof(MappedFileQueue<T>),
             static async (queue, name, options, cancellationToken) => new StructSource<T>(
                 await ((MappedFileQueue<T>)queue).OpenConsumerAsync(name, options, cancellationToken).ConfigureAwait(false)),
+            static (queue, group, options) => new StructGroupSource<T>(
+                ((MappedFileQueue<T>)queue).OpenGroupMember(group, options)),
             call);
 
     public static ConsumerKind<ReadOnlyMemory<byte>> OfBytes(
@@ -59,6 +85,7 @@ internal static class ConsumerKind
             typeof(MappedFileQueue),
             static async (queue, name, options, cancellationToken) => new ByteSource(
                 await ((MappedFileQueue)queue).OpenConsumerAsync(name, options, cancellationToken).ConfigureAwait(false)),
+            static (queue, group, options) => new ByteGroupSource(((MappedFileQueue)queue).OpenGroupMember(group, options)),
             call);
 
     public static ConsumerKind<T> OfDeserialized<T>(
@@ -70,6 +97,8 @@ internal static class ConsumerKind
             async (queue, name, options, cancellationToken) => new DeserializedSource<T>(
                 await ((MappedFileQueue)queue).OpenConsumerAsync(name, options, cancellationToken).ConfigureAwait(false),
                 deserializer),
+            (queue, group, options) => new DeserializedGroupSource<T>(
+                ((MappedFileQueue)queue).OpenGroupMember(group, options), deserializer),
             call);
     }
 

@@ -7,6 +7,9 @@ namespace MappedFileQueues.Hosting.Consumers;
 internal sealed class ConsumerOptionsCheck(string queue, string consumer, IServiceProvider services)
     : IValidateOptions<HostedConsumerOptions>
 {
+    /// <summary>A group counts no further than 63.</summary>
+    private const int AttemptsLimit = 62;
+
     private readonly ConsumerOptionsValidator _generated = new();
 
     public ValidateOptionsResult Validate(string? name, HostedConsumerOptions options)
@@ -19,11 +22,35 @@ internal sealed class ConsumerOptionsCheck(string queue, string consumer, IServi
             .. OptionsSection.ReadConsumer(services, queue, consumer, new HostedConsumerOptions()),
             .. OptionsSection.Sentences(_generated.Validate(path, options), path),
         ];
-        if (!Enum.IsDefined(options.OnFailure))
+        if (options.OnFailure is { } action && !Enum.IsDefined(action))
             failures.Add($"{path}:{nameof(options.OnFailure)} is not defined: {options.OnFailure}.");
         if (!Enum.IsDefined(options.OnOutOfRange))
             failures.Add($"{path}:{nameof(options.OnOutOfRange)} is not defined: {options.OnOutOfRange}.");
+        failures.AddRange(FindContradictions(options).Select(sentence => $"{path}:{sentence}"));
         return OptionsSection.ToResult(failures);
+    }
+
+    /// <summary>What a group does not have, and what only a group has.</summary>
+    private static IEnumerable<string> FindContradictions(HostedConsumerOptions options)
+    {
+        if (options.Group is not { } group)
+        {
+            if (options.Concurrency > 1)
+                yield return $"{nameof(options.Concurrency)} is {options.Concurrency}, and a consumer handles one message after "
+                    + $"the other. Set {nameof(options.Group)}, or leave it out.";
+            yield break;
+        }
+
+        if (!QueueNames.IsValid(group))
+            yield return $"{nameof(options.Group)} has 1 to 100 characters of A-Z a-z 0-9 . _ -, not '{group}'.";
+        if (options.OnFailure is HandlerFailureAction.Stop or HandlerFailureAction.StopApplication)
+            yield return $"{nameof(options.OnFailure)} is {options.OnFailure}, and a message that its group gives up goes to the "
+                + $"dead letters. Leave it out, or set {nameof(HandlerFailureAction.DeadLetter)}.";
+        if (options.AttemptsMax > AttemptsLimit)
+            yield return $"{nameof(options.AttemptsMax)} must be from 1 to {AttemptsLimit} in a group: {options.AttemptsMax}.";
+        if (options.BatchLengthMax > GroupOptions.UnacknowledgedLimit)
+            yield return $"{nameof(options.BatchLengthMax)} must be from 1 to {GroupOptions.UnacknowledgedLimit} in a group: "
+                + $"{options.BatchLengthMax}.";
     }
 }
 

@@ -35,17 +35,21 @@ internal sealed record ConsumerCondition(ConsumerStatus Status, Exception? Error
 
 /// <summary>What health and the log see of a consumer. Written by the consumer, read by any thread.</summary>
 internal sealed class ConsumerState(
-    string queueName, string name, string handlerName, TimeSpan handlerTimeMax, TimeProvider timeProvider)
+    string queueName, string name, string key, string handlerName, TimeSpan handlerTimeMax, TimeProvider timeProvider)
 {
     private readonly Lock _lock = new();
     private long _calledAt;
     private long _offset;
     private long _toldAt = -1;
+    private volatile LetterTrouble? _letterTrouble;
     private volatile ConsumerCondition _condition = new(ConsumerStatus.New);
 
     public string QueueName => queueName;
 
     public string Name => name;
+
+    /// <summary>What tells it from others of its name in the data of health.</summary>
+    public string Key => key;
 
     public string HandlerName => handlerName;
 
@@ -55,6 +59,16 @@ internal sealed class ConsumerState(
         get => _condition;
         set => _condition = value;
     }
+
+    /// <summary>The error of a dead letter that a group tries to append again; null when there is none.</summary>
+    public Exception? LetterError =>
+        _letterTrouble is { } trouble && timeProvider.GetElapsedTime(trouble.Since) < trouble.Lasts ? trouble.Error : null;
+
+    /// <summary>A dead letter could not be appended; another member, of any process, may be the one that can.</summary>
+    /// <param name="error">Why.</param>
+    /// <param name="lasts">When it is tried again at the latest, and some time more.</param>
+    public void NoteLetterTrouble(Exception error, TimeSpan lasts) =>
+        _letterTrouble = new LetterTrouble(error, timeProvider.GetTimestamp(), lasts);
 
     /// <summary>Where it is.</summary>
     public long Offset => Volatile.Read(ref _offset);
@@ -85,6 +99,8 @@ internal sealed class ConsumerState(
         time = calledAt == 0 ? TimeSpan.Zero : timeProvider.GetElapsedTime(calledAt);
         return time > handlerTimeMax;
     }
+
+    private sealed record LetterTrouble(Exception Error, long Since, TimeSpan Lasts);
 
     /// <summary>True once for each message.</summary>
     public bool TellsHangOnce(long offset)

@@ -46,7 +46,7 @@ internal sealed class DeserializedSource<T>(MappedFileConsumer consumer, IMessag
                 break;
             }
 
-            AddLink(links, links is null ? default : consumer.HeadersInPlace);
+            BatchLinks.Add(links, links is null ? default : consumer.HeadersInPlace);
             count++;
             consumer.Advance();
         }
@@ -75,15 +75,5 @@ internal sealed class DeserializedSource<T>(MappedFileConsumer consumer, IMessag
             consumer.Advance();
     }
 
-    private T Deserialize(ReadOnlySpan<byte> bytes)
-    {
-        try
-        {
-            return deserializer.Deserialize(bytes);
-        }
-        catch (Exception error) when (error is not OutOfMemoryException)
-        {
-            throw new UnreadableMessageException(error);
-        }
-    }
+    private T Deserialize(ReadOnlySpan<byte> bytes) => UnreadableMessageException.Deserialize(deserializer, bytes);
 }

@@ -31,7 +31,22 @@ public enum HandlerFailureAction
 /// </summary>
 public sealed class HostedConsumerOptions
 {
-    /// <summary>Whether a consumer that is new begins with the oldest message; default true. False: after the last.</summary>
+    /// <summary>
+    /// The group of competing consumers whose messages are handled: each message goes to one member, in whichever process it is.
+    /// Named as consumers are. Null, the default: a consumer, which gets every message. In a group the consumer's name only says
+    /// where its options are.
+    /// </summary>
+    public string? Group { get; set; }
+
+    /// <summary>
+    /// In a group, how many members this process has: so many calls of the handler run at once. From 1 to 256; default 1.
+    /// </summary>
+    [Range(1, 256)]
+    public int Concurrency { get; set; } = 1;
+
+    /// <summary>
+    /// Whether a consumer or a group that is new begins with the oldest message; default true. False: after the last.
+    /// </summary>
     public bool FromStart { get; set; } = true;
 
     /// <summary>As <see cref="ConsumerOptions.DurableOnly"/>; default false.</summary>
@@ -47,11 +62,12 @@ public sealed class HostedConsumerOptions
 
     /// <summary>
     /// Whether the commit of each message, or batch, is flushed to the disk; default false. False: a crash of the process repeats
-    /// nothing, a power loss may repeat what was committed since the system last wrote the page.
+    /// nothing, a power loss may repeat what was committed since the system last wrote the page; in a group, what was
+    /// acknowledged within the last <see cref="MappedFileQueueOptions.FlushInterval"/>.
     /// </summary>
     public bool DurableCommits { get; set; }
 
-    /// <summary>The most messages of a batch, from 1 to 65,536; default 256.</summary>
+    /// <summary>The most messages of a batch, from 1 to 65,536, in a group to 4,096; default 256.</summary>
     [Range(1, 65536)]
     public int BatchLengthMax { get; set; } = 256;
 
@@ -62,7 +78,8 @@ public sealed class HostedConsumerOptions
     public bool ScopePerCall { get; set; } = true;
 
     /// <summary>
-    /// How often a handler may refuse a message, from 1 on; default 5. Errors that <see cref="IsTransient"/> do not count.
+    /// How often a handler may refuse a message, from 1 on; default 5. Errors that <see cref="IsTransient"/> do not count. In a
+    /// group, how often the message is handed out, to whichever member, at most 62: deaths of members count too.
     /// </summary>
     [Range(1, int.MaxValue)]
     public int AttemptsMax { get; set; } = 5;
@@ -79,7 +96,8 @@ public sealed class HostedConsumerOptions
 
     /// <summary>
     /// The pause before the second attempt; it doubles with each further one, and is random between half and all of that. From 0
-    /// to a day; default 100 ms. Pauses that have no last one are 100 ms at least.
+    /// to a day; default 100 ms. Pauses that have no last one are 100 ms at least. In a group the message is given back for that
+    /// time, and other ones are handled meanwhile.
     /// </summary>
     [TimeRange("00:00:00", "1.00:00:00")]
     public TimeSpan RetryDelay { get; set; } = TimeSpan.FromMilliseconds(100);
@@ -88,8 +106,11 @@ public sealed class HostedConsumerOptions
     [TimeRange("00:00:00", "1.00:00:00")]
     public TimeSpan RetryDelayMax { get; set; } = TimeSpan.FromSeconds(30);
 
-    /// <summary>What happens when the attempts are used up; default <see cref="HandlerFailureAction.Stop"/>.</summary>
-    public HandlerFailureAction OnFailure { get; set; }
+    /// <summary>
+    /// What happens when the attempts are used up. Null, the default: <see cref="HandlerFailureAction.Stop"/>, and in a group
+    /// <see cref="HandlerFailureAction.DeadLetter"/>, which has no other.
+    /// </summary>
+    public HandlerFailureAction? OnFailure { get; set; }
 
     /// <summary>
     /// After so many dead letters in a row the consumer pauses after each further one, as between attempts, until a message is
@@ -110,6 +131,17 @@ public sealed class HostedConsumerOptions
     /// </summary>
     [TimeRange("00:00:00.0010000", "1.00:00:00")]
     public TimeSpan HandlerTimeMax { get; set; } = TimeSpan.FromMinutes(1);
+
+    internal GroupOptions ToGroupOptions(string deadLetterPath) => new()
+    {
+        Start = FromStart ? QueueStart.Earliest : QueueStart.Latest,
+        DurableOnly = DurableOnly,
+        OnOutOfRange = OnOutOfRange,
+        Corruption = Corruption,
+        DeadLetterPath = deadLetterPath,
+        // The service counts: a letter that cannot be appended is no error of the next message.
+        DeliveriesMax = 0,
+    };
 
     internal ConsumerOptions ToOptions() => new()
     {

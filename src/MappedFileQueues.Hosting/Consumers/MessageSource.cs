@@ -9,9 +9,6 @@ namespace MappedFileQueues.Hosting.Consumers;
 /// <typeparam name="T">What the handler gets.</typeparam>
 internal abstract class MessageSource<T> : IDisposable
 {
-    /// <summary>What OpenTelemetry keeps of an activity's links by default.</summary>
-    private const int LinksMax = 128;
-
     /// <summary>Waits until <see cref="TryRead"/> would find a message, or something to throw.</summary>
     public abstract ValueTask<bool> WaitAsync(CancellationToken cancellationToken);
 
@@ -22,7 +19,7 @@ internal abstract class MessageSource<T> : IDisposable
     /// <param name="countMax">The most messages.</param>
     /// <param name="cancellationToken">Ends a wait for the first one.</param>
     /// <param name="messages">The messages, valid until the next call.</param>
-    /// <param name="links">Takes the traces of the messages, up to <see cref="LinksMax"/>; null when nobody listens.</param>
+    /// <param name="links">Takes the traces of the messages, as many as are kept; null when nobody listens.</param>
     public abstract int ReadBatch(
         int countMax, CancellationToken cancellationToken, out ReadOnlyMemory<T> messages, List<ActivityLink>? links);
 
@@ -50,13 +47,34 @@ internal abstract class MessageSource<T> : IDisposable
     public abstract void Rewind();
 
     public abstract void Dispose();
+}
 
-    protected static void AddLink(List<ActivityLink>? links, MessageHeadersView headers)
+/// <summary>The traces of a batch's messages.</summary>
+internal static class BatchLinks
+{
+    /// <summary>What OpenTelemetry keeps of an activity's links by default.</summary>
+    private const int CountMax = 128;
+
+    public static void Add(List<ActivityLink>? links, MessageHeadersView headers)
     {
-        if (links is { Count: < LinksMax } && headers.TryGetTraceContext(out ActivityContext trace))
+        if (links is { Count: < CountMax } && headers.TryGetTraceContext(out ActivityContext trace))
             links.Add(new ActivityLink(trace));
     }
 }
 
 /// <summary>The message could not be made of its bytes: no further attempt can change that.</summary>
-internal sealed class UnreadableMessageException(Exception cause) : Exception(cause.Message, cause);
+internal sealed class UnreadableMessageException(Exception cause) : Exception(cause.Message, cause)
+{
+    /// <summary>Deserializes, and throws this for whatever the deserializer throws.</summary>
+    public static T Deserialize<T>(IMessageDeserializer<T> deserializer, ReadOnlySpan<byte> bytes)
+    {
+        try
+        {
+            return deserializer.Deserialize(bytes);
+        }
+        catch (Exception error) when (error is not OutOfMemoryException)
+        {
+            throw new UnreadableMessageException(error);
+        }
+    }
+}

@@ -36,7 +36,7 @@ internal sealed class StructSource<T>(MappedFileConsumer<T> consumer) : MessageS
         // A batch has no headers.
         while (links is not null && count < countMax && consumer.TryConsume(out _batch[count]))
         {
-            AddLink(links, consumer.HeadersInPlace);
+            BatchLinks.Add(links, consumer.HeadersInPlace);
             count++;
             consumer.Advance();
         }

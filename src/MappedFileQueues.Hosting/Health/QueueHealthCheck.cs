@@ -65,20 +65,19 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
 
     private void LookAtLag(HealthFindings findings, StoreLook look)
     {
-        MappedFileQueueInfo info = look.Info!;
-        for (int i = 0; i < info.Consumers.Count; i++)
+        foreach (LagLook lag in look.Lags)
         {
-            MappedFileConsumerInfo consumer = info.Consumers[i];
-            TimeSpan time = look.LagTimes[i];
-            findings.Data[$"lagBytes:{consumer.Name}"] = consumer.Lag;
-            findings.Data[$"lagSeconds:{consumer.Name}"] = time.TotalSeconds;
-            if (consumer.Offset < info.LogStart)
-                findings.Unhealthy($"Consumer \"{consumer.Name}\" was too far behind, and messages that it has not read were "
-                    + $"removed: offset={consumer.Offset}, oldest={info.LogStart}.");
-            if (consumer.Lag > options.LagBytesMax)
-                findings.Degraded($"Consumer \"{consumer.Name}\" is behind: lag={consumer.Lag}, most={options.LagBytesMax}.");
-            if (time > options.LagTimeMax)
-                findings.Degraded($"Consumer \"{consumer.Name}\" is behind: lag={time}, most={options.LagTimeMax}.");
+            findings.Data[$"lagBytes:{lag.Name}"] = lag.Bytes;
+            findings.Data[$"lagSeconds:{lag.Name}"] = lag.Time.TotalSeconds;
+            if (lag.Offset < look.Info!.LogStart)
+                findings.Unhealthy($"Consumer \"{lag.Name}\" was too far behind, and messages that it has not read were "
+                    + $"removed: offset={lag.Offset}, oldest={look.Info.LogStart}.");
+            if (lag.Bytes > options.LagBytesMax)
+                findings.Degraded($"Consumer \"{lag.Name}\" is behind: lag={lag.Bytes}, "
+                    + $"{nameof(options.LagBytesMax)}={options.LagBytesMax}.");
+            if (lag.Time > options.LagTimeMax)
+                findings.Degraded($"Consumer \"{lag.Name}\" is behind: lag={lag.Time}, "
+                    + $"{nameof(options.LagTimeMax)}={options.LagTimeMax}.");
         }
     }
 
@@ -87,7 +86,7 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
         foreach (ConsumerState consumer in queue.Consumers)
         {
             (ConsumerStatus status, Exception? error) = consumer.Condition;
-            findings.Data[$"consumer:{consumer.Name}"] = status.ToString();
+            findings.Data[$"consumer:{consumer.Key}"] = status.ToString();
             string who = $"Consumer \"{consumer.Name}\" ({consumer.HandlerName})";
             if (status == ConsumerStatus.Retries)
                 findings.Degraded($"{who} fails and is called again: {error!.Message}");
@@ -95,6 +94,8 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
                 findings.Degraded($"{who} pauses: {error!.Message}");
             else if (error is not null)
                 findings.Unhealthy($"{who} {(status == ConsumerStatus.Failed ? "has stopped" : "is held up")}: {error.Message}");
+            if (consumer.LetterError is { } failure)
+                findings.Degraded($"{who} cannot append a dead letter, and tries again until it can: {failure.Message}");
             if (consumer.TryFindHang(out TimeSpan time, out long offset))
                 findings.Unhealthy($"Handler {consumer.HandlerName} of consumer \"{consumer.Name}\" has not returned for {time}: "
                     + $"offset={offset}.");

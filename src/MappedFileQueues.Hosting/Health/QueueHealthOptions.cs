@@ -8,11 +8,11 @@ namespace MappedFileQueues.Hosting;
 /// </summary>
 public sealed class QueueHealthOptions
 {
-    /// <summary>A consumer that is further behind is degraded, in bytes of the log; default null, never.</summary>
+    /// <summary>A consumer or a group that is further behind is degraded, in bytes of the log; default null, never.</summary>
     public long? LagBytesMax { get; set; }
 
     /// <summary>
-    /// A consumer whose oldest message has been there for longer is degraded; default null, never. As exact as
+    /// A consumer or a group whose oldest message has been there for longer is degraded; default null, never. As exact as
     /// <see cref="HostedQueueOptions.WatchInterval"/>, and counted from the start of this process.
     /// </summary>
     public TimeSpan? LagTimeMax { get; set; }

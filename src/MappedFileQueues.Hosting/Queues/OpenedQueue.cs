@@ -1,4 +1,3 @@
-using MappedFileQueues.Hosting.Consumers;
 using Microsoft.Extensions.Hosting;
 
 namespace MappedFileQueues.Hosting.Queues;
@@ -8,7 +7,7 @@ internal sealed class OpenedQueue
 {
     private readonly CancellationTokenSource _closing = new();
     private readonly SemaphoreSlim _turn = new(1);
-    private readonly Dictionary<string, BackgroundService> _consumers = new(StringComparer.OrdinalIgnoreCase);
+    private readonly Dictionary<string, IHostedService> _consumers = new(StringComparer.OrdinalIgnoreCase);
     private readonly Task _watch;
 
     public OpenedQueue(NamedQueue named, IDisposable queue)
@@ -21,7 +20,7 @@ internal sealed class OpenedQueue
 
     public IDisposable Queue { get; }
 
-    public async Task StartAsync<T>(string name, Func<ConsumerService<T>> make)
+    public async Task StartAsync(string name, Func<IHostedService> make)
     {
         await _turn.WaitAsync().ConfigureAwait(false);
         try
@@ -32,7 +31,7 @@ internal sealed class OpenedQueue
             if (_consumers.ContainsKey(name))
                 throw new InvalidOperationException(
                     $"A consumer of this name runs already: queue=\"{Named.Name}\", consumer=\"{name}\".");
-            ConsumerService<T> consumer = make();
+            IHostedService consumer = make();
             await consumer.StartAsync(CancellationToken.None).ConfigureAwait(false);
             _consumers.Add(name, consumer);
         }
@@ -60,8 +59,8 @@ internal sealed class OpenedQueue
         // Not by CancelAsync: when this call returns, no consumer begins another message.
         _closing.Cancel();
         await StopConsumersAsync(cancellationToken).ConfigureAwait(false);
-        foreach (BackgroundService consumer in _consumers.Values)
-            consumer.Dispose();
+        foreach (IHostedService consumer in _consumers.Values)
+            ((IDisposable)consumer).Dispose();
         await _watch.ConfigureAwait(false);
         Queue.Dispose();
     }

@@ -20,16 +20,21 @@ internal static class QueueNames
     public static string ConsumerPathOf(string queue, string consumer) =>
         consumer.Length == 0 ? $"{Section}:{queue}:{ConsumerKey}" : $"{Section}:{queue}:{ConsumersKey}:{consumer}";
 
+    /// <summary>How the log, health and metrics call a group: no consumer has such a name.</summary>
+    public static string NameOfGroup(string group) => $"group/{group.ToLowerInvariant()}";
+
     /// <summary>The name of a consumer's options.</summary>
     public static string KeyOf(string queue, string consumer) => $"{queue}/{consumer}";
 
-    /// <summary>A queue's name is part of a configuration path, a consumer's of a file name.</summary>
+    /// <summary>A queue's name is part of a configuration path, that of a consumer or a group of a file name.</summary>
+    public static bool IsValid(string name) => name.Length is > 0 and <= LengthMax
+        && name.All(character => char.IsAsciiLetterOrDigit(character) || character is '.' or '_' or '-');
+
+    /// <inheritdoc cref="IsValid"/>
     public static void ThrowIfInvalid(string name, bool mayBeEmpty = false)
     {
         ArgumentNullException.ThrowIfNull(name);
-        bool isValid = (mayBeEmpty || name.Length > 0) && name.Length <= LengthMax
-            && name.All(character => char.IsAsciiLetterOrDigit(character) || character is '.' or '_' or '-');
-        if (!isValid)
+        if (!IsValid(name) && !(mayBeEmpty && name.Length == 0))
             throw new ArgumentException(
                 $"A name has 1 to {LengthMax} characters of A-Z a-z 0-9 . _ -: name=\"{name}\".", nameof(name));
     }

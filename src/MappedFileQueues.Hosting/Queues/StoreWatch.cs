@@ -51,9 +51,12 @@ internal sealed class StoreWatch(NamedQueue queue)
                 Statistics = queue.GetStatistics!(),
                 FreeBytes = FindFreeBytes(info.StorePath),
                 UnflushedAge = _published.AgeOf(info.ConfirmedOffset, now),
-                LagTimes =
+                Lags =
                 [
-                    .. info.Consumers.Select(consumer => Later(consumer.LagTime, _published.AgeOf(consumer.Offset, now))),
+                    .. info.Consumers.Select(consumer => LookAtLag(
+                        consumer.Name, consumer.Offset, consumer.Lag, consumer.LagTime, now)),
+                    .. info.Groups.Select(group => LookAtLag(
+                        QueueNames.NameOfGroup(group.Name), group.FloorOffset, group.Lag, group.LagTime, now)),
                 ],
                 ClaimAges = AgeClaims(info.OpenClaims, now),
             };
@@ -85,7 +88,11 @@ internal sealed class StoreWatch(NamedQueue queue)
     }
 
     /// <summary>What flushes have noted outlives this process, and what it has seen itself is there without a flush.</summary>
-    private static TimeSpan Later(TimeSpan? noted, TimeSpan seen) => noted > seen ? noted.Value : seen;
+    private LagLook LookAtLag(string name, long offset, long bytes, TimeSpan? noted, long now)
+    {
+        TimeSpan seen = _published.AgeOf(offset, now);
+        return new LagLook(name, offset, bytes, noted > seen ? noted.Value : seen);
+    }
 
     private static long? FindFreeBytes(string path)
     {
@@ -125,7 +132,7 @@ internal sealed class StoreWatch(NamedQueue queue)
         if (waits > (before?.Statistics?.LongLockWaitCount ?? 0))
             Logger.WaitedForLock(queue.Name, now.Statistics.LastLongLockWait, now.Statistics.LongLockWaitMax, waits);
         TellClaims(now);
-        TellDropped(info);
+        TellDropped(info, now.Lags);
         TellHandlers();
     }
 
@@ -149,9 +156,9 @@ internal sealed class StoreWatch(NamedQueue queue)
         }
     }
 
-    private void TellDropped(MappedFileQueueInfo info)
+    private void TellDropped(MappedFileQueueInfo info, IReadOnlyList<LagLook> lags)
     {
-        foreach (MappedFileConsumerInfo consumer in info.Consumers)
+        foreach (LagLook consumer in lags)
         {
             if (consumer.Offset >= info.LogStart)
                 _dropped.Remove(consumer.Name);

@@ -152,5 +152,6 @@ internal static class SectionReader
 
     /// <summary>A number of things; every other number is one of bytes.</summary>
     private static bool IsCount(string name) =>
-        name is "BatchLengthMax" or "AttemptsMax" or "DeadLettersInRowMax" || name.EndsWith("Count", StringComparison.Ordinal);
+        name is "BatchLengthMax" or "AttemptsMax" or "DeadLettersInRowMax" or "Concurrency"
+        || name.EndsWith("Count", StringComparison.Ordinal);
 }

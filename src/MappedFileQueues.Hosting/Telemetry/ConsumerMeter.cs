@@ -56,6 +56,8 @@ internal sealed class ConsumerMeter
         activity.SetTag("messaging.operation.type", "process");
         activity.SetTag($"{QueueMeter.System}.offset", context.Offset);
         activity.SetTag($"{QueueMeter.System}.attempt", context.Attempt);
+        if (context.DeliveryCount > 0)
+            activity.SetTag($"{QueueMeter.System}.delivery_count", context.DeliveryCount);
         return activity;
     }
 
@@ -78,10 +80,10 @@ internal sealed class ConsumerMeter
     }
 
     /// <summary>A message went to the dead letters.</summary>
-    public void DeadLettered(Type error)
+    public void DeadLettered(string errorType)
     {
         if (_deadLetters.Enabled)
-            _deadLetters.Add(1, [.. _processTags, new("error.type", error.FullName)]);
+            _deadLetters.Add(1, [.. _processTags, new("error.type", errorType)]);
     }
 
     public void Committed(TimeSpan time) => _operation.Record(time.TotalSeconds, _commitTags);

@@ -90,7 +90,7 @@ internal static partial class QueueLog
     [LoggerMessage(205, LogLevel.Error, "Queue {Queue}, consumer \"{Consumer}\": a message went to the dead letters: "
         + "offset={Offset}, path={Path}, error={ErrorType}")]
     public static partial void DeadLettered(
-        this ILogger logger, string queue, string consumer, long offset, string path, Type errorType);
+        this ILogger logger, string queue, string consumer, long offset, string path, string errorType);
 
     [LoggerMessage(206, LogLevel.Critical, "Queue {Queue}, consumer \"{Consumer}\": {Handler} stops for good: offset={Offset}")]
     public static partial void ConsumerFailed(
@@ -123,4 +123,9 @@ internal static partial class QueueLog
 
     [LoggerMessage(212, LogLevel.Information, "Queue {Queue}, consumer \"{Consumer}\": {Handler} continues")]
     public static partial void ConsumerContinues(this ILogger logger, string queue, string consumer, string handler);
+
+    [LoggerMessage(213, LogLevel.Warning, "Queue {Queue}, consumer \"{Consumer}\": an operator has taken messages away from "
+        + "{Handler}; other members of the group get them: offset={Offset}")]
+    public static partial void MemberFenced(
+        this ILogger logger, string queue, string consumer, string handler, long offset);
 }

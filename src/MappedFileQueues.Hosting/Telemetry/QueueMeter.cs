@@ -89,10 +89,10 @@ internal sealed class QueueMeter : IDisposable
     private void ObserveConsumers()
     {
         _meter.CreateObservableGauge(
-            $"{System}.consumer.lag", () => FromConsumers(static (look, i) => look.Info!.Consumers[i].Lag),
+            $"{System}.consumer.lag", () => FromConsumers(static lag => lag.Bytes),
             "By", "What a consumer has not committed, headers and padding included.");
         _meter.CreateObservableGauge(
-            $"{System}.consumer.lag.time", () => FromConsumers(static (look, i) => look.LagTimes[i].TotalSeconds),
+            $"{System}.consumer.lag.time", () => FromConsumers(static lag => lag.Time.TotalSeconds),
             "s", "How long a consumer's oldest message has been there.");
     }
 
@@ -119,16 +119,13 @@ internal sealed class QueueMeter : IDisposable
         }
     }
 
-    private IEnumerable<Measurement<T>> FromConsumers<T>(Func<StoreLook, int, T> value)
+    private IEnumerable<Measurement<T>> FromConsumers<T>(Func<LagLook, T> value)
         where T : struct
     {
         foreach ((NamedQueue queue, StoreLook look) in Looks())
         {
-            for (int i = 0; i < look.Info!.Consumers.Count; i++)
-            {
-                yield return new Measurement<T>(value(look, i), Tags(
-                    queue, look, new("messaging.consumer.group.name", look.Info.Consumers[i].Name)));
-            }
+            foreach (LagLook lag in look.Lags)
+                yield return new Measurement<T>(value(lag), Tags(queue, look, new("messaging.consumer.group.name", lag.Name)));
         }
     }
 

@@ -31,7 +31,7 @@ public sealed partial class CodeBlockTests
     /// <summary>The project of a program: what `dotnet new` makes, and the packages that the program names.</summary>
     private enum ProjectKind
     {
-        /// <summary>The framework and our packages, with nothing of Microsoft.Extensions.</summary>
+        /// <summary>The framework, our packages and SQLite, with nothing of Microsoft.Extensions.</summary>
         Console,
 
         /// <summary>The same with the package Microsoft.Extensions.Hosting and what it brings.</summary>
@@ -129,7 +129,7 @@ public sealed partial class CodeBlockTests
     private static string WebFolder =>
         Path.Combine(DotnetRoot, "shared", "Microsoft.AspNetCore.App", Path.GetFileName(RuntimeFolder));
 
-    /// <summary>The runtime, our assemblies as they were built, and what the kind of project adds.</summary>
+    /// <summary>The runtime, our assemblies as they were built, SQLite's, and what the kind of project adds.</summary>
     private static MetadataReference[] References(ProjectKind kind)
     {
         IEnumerable<string> added = kind switch
@@ -143,6 +143,7 @@ public sealed partial class CodeBlockTests
             .Append(Path.Combine(RuntimeFolder, "netstandard.dll"))
             .Concat(Directory.GetFiles(AppContext.BaseDirectory, "MappedFileQueues*.dll")
                 .Where(path => !Path.GetFileName(path).Contains("Tests", StringComparison.Ordinal)))
+            .Concat(Directory.GetFiles(AppContext.BaseDirectory, "Microsoft.Data.Sqlite*.dll"))
             .Concat(added)
             .Where(IsManaged);
         return [.. paths.DistinctBy(Path.GetFileName).Select(path => MetadataReference.CreateFromFile(path))];

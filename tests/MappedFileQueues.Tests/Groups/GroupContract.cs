@@ -453,6 +453,32 @@ public abstract class GroupContract : IDisposable
         Assert.Equal([3, 4, 5, 6, 7, 8, 9], other.Drain());
     }
 
+    /// <summary>
+    /// A message that had come back and was removed meanwhile made the batch end with no message at all, though it waits for one.
+    /// </summary>
+    [Fact]
+    public void ConsumeBatch_TheReturnedMessageIsRemoved_TakesTheNextOnes()
+    {
+        _options.SegmentSize = 4096;
+        GroupQueue queue = Open();
+        queue.Produce(0);
+        using (Member before = queue.OpenMember())
+        {
+            Assert.Equal(0, before.Consume(Deadline));
+            before.Reject(before.MessageOffset);
+        }
+
+        queue.ProduceMany(500, from: 1);
+        queue.SetRetention(new RetentionOptions { KeepUnconsumed = false });
+        Assert.True(queue.Trim(8192) > 0);
+        using Member member = queue.OpenMember(options: new GroupOptions { OnOutOfRange = OutOfRangePolicy.Earliest });
+
+        List<(long Number, long Offset)> batch = member.ConsumeBatch(10);
+
+        Assert.Equal(10, batch.Count);
+        Assert.True(batch[0].Offset >= queue.GetInfo().LogStart, "what was removed is finished");
+    }
+
     [Fact]
     public void Trim_OverAGroup_KeepsWhatIsNotDone()
     {

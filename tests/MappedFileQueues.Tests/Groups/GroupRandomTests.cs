@@ -189,7 +189,7 @@ public sealed class GroupRandomTests : IDisposable
             int count = 0;
             // Without a wait: the first may find nothing.
             while (count < countMax && (count > 0
-                ? hand.Member.TryTakeNext(ref place, waits: false, countMax - count, default, out byte* payload, out int length)
+                ? hand.Member.TryTakeNext(ref place, timeout: null, countMax - count, default, out byte* payload, out int length)
                 : hand.Member.TryTake(TimeSpan.Zero, default, out payload, out length)))
             {
                 long number = Payload.Verify(new ReadOnlySpan<byte>(payload, length)).Number;

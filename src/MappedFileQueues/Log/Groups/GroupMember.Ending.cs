@@ -75,22 +75,17 @@ internal sealed unsafe partial class GroupMember
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(delay, TimeSpan.Zero);
         ArgumentOutOfRangeException.ThrowIfGreaterThan(delay, s_delayMax);
+        if (deadLetter)
+        {
+            MoveToLetters(offset, "Rejected", reason ?? "");
+            return;
+        }
+
         BeginCall();
         try
         {
             ThrowIfNotInHand([offset]);
             GroupLease lease = _inHand.Find(offset, out int message)!;
-            if (deadLetter)
-            {
-                ReadOnlySpan<byte> content = ReadForLetter(offset, out MessageHeaders? headers);
-                SendLetter(offset, lease.Deliveries, "Rejected", reason ?? "", content, headers);
-                GroupMemberFencedException? fenced = null;
-                End(lease, 1u << message, ref fenced);
-                if (fenced is not null)
-                    throw fenced;
-                return;
-            }
-
             long due = delay == TimeSpan.Zero ? 0 : _clock.NowMs + (long)Math.Ceiling(delay.TotalMilliseconds);
             switch (GiveBack(lease, message, due, counts: true))
             {
@@ -103,6 +98,31 @@ internal sealed unsafe partial class GroupMember
                 default:
                     return;
             }
+        }
+        finally
+        {
+            _reader.EndCall();
+        }
+    }
+
+    /// <summary>Moves a message to the dead letters, which are on disk when the call returns.</summary>
+    /// <param name="offset">The message.</param>
+    /// <param name="errorType">Why.</param>
+    /// <param name="error">The same in words.</param>
+    /// <param name="attempts">How often it was tried; null: as often as it was handed out.</param>
+    public void MoveToLetters(long offset, string errorType, string error, int? attempts = null)
+    {
+        BeginCall();
+        try
+        {
+            ThrowIfNotInHand([offset]);
+            GroupLease lease = _inHand.Find(offset, out int message)!;
+            ReadOnlySpan<byte> content = ReadForLetter(offset, out MessageHeaders? headers);
+            SendLetter(offset, attempts ?? lease.Deliveries, errorType, error, content, headers);
+            GroupMemberFencedException? fenced = null;
+            End(lease, 1u << message, ref fenced);
+            if (fenced is not null)
+                throw fenced;
         }
         finally
         {

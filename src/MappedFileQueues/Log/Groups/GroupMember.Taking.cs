@@ -70,8 +70,11 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         return found;
     }
 
-    /// <summary>Waits for one message, and takes those that are there; a returned one comes alone.</summary>
-    public int TakeBatch<T>(Span<T> destination, Span<long> offsets, CancellationToken cancellationToken)
+    /// <summary>
+    /// Waits for one message up to the time-out, and takes those that are there; a returned one comes alone.
+    /// </summary>
+    public int TakeBatch<T>(
+        Span<T> destination, Span<long> offsets, TimeSpan timeout, CancellationToken cancellationToken)
         where T : unmanaged
     {
         int count = 0;
@@ -81,16 +84,18 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
             BeginTaking();
             bool isAlone = false;
             while (count < destination.Length && !isAlone && (count == 0 || _inHand.Count < _options.UnacknowledgedMax)
-                && TryTakeLease(destination.Length - count, count == 0 ? Timeout.InfiniteTimeSpan : null, cancellationToken,
-                    out GroupLease lease))
+                && TryTakeLease(
+                    destination.Length - count, count == 0 ? timeout : null, cancellationToken, out GroupLease lease))
             {
-                isAlone = lease.IsSingle;
                 for (int i = 0; i < lease.Count; i++)
                 {
                     if (!TryShow(lease, i, out destination[count]))
                         continue;
                     offsets[count++] = lease.Offsets[i];
                 }
+
+                // One that was removed, or stepped over, is not there at all.
+                isAlone = lease.IsSingle && count > 0;
             }
         }
         catch
@@ -124,13 +129,14 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
 
     /// <summary>Shows the next message of the batch that began last; takes more when those in hand were all shown.</summary>
     /// <param name="batch">The place in the batch.</param>
-    /// <param name="waits">Whether it waits for a message.</param>
+    /// <param name="timeout">How long it waits for the first message; null for those that come with it.</param>
     /// <param name="countMax">The most messages to take.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <param name="payload">The message.</param>
     /// <param name="length">Its length.</param>
     public bool TryTakeNext(
-        ref BatchPlace batch, bool waits, int countMax, CancellationToken cancellationToken, out byte* payload, out int length)
+        ref BatchPlace batch, TimeSpan? timeout, int countMax, CancellationToken cancellationToken, out byte* payload,
+        out int length)
     {
         payload = null;
         length = 0;
@@ -143,9 +149,9 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
             {
                 if (batch.Lease is { } lease && lease.Call == _call && batch.Message < lease.Count)
                     found = TryShow(lease, batch.Message++, out payload, out length);
-                else if (batch.Lease is { IsSingle: true } || (batch.Lease is not null && batch.Lease.Call != _call)
-                    || (!waits && _inHand.Count >= _options.UnacknowledgedMax)
-                    || !TryTakeLease(countMax, waits ? Timeout.InfiniteTimeSpan : null, cancellationToken, out lease))
+                else if ((batch.Lease is not null && batch.Lease.Call != _call)
+                    || (timeout is null && (batch.Lease is { IsSingle: true } || _inHand.Count >= _options.UnacknowledgedMax))
+                    || !TryTakeLease(countMax, timeout, cancellationToken, out lease))
                     break;
                 else
                     batch = new BatchPlace(lease);

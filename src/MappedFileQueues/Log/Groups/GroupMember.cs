@@ -13,7 +13,7 @@ namespace MappedFileQueues.Log.Groups;
 /// <param name="Group">The group.</param>
 /// <param name="Offset">The message.</param>
 /// <param name="Deliveries">How often it was handed out.</param>
-/// <param name="ErrorType">Why: "Rejected" or "DeliveriesMax".</param>
+/// <param name="ErrorType">Why: "Rejected", "DeliveriesMax", or what the caller says.</param>
 /// <param name="Error">The reason in words.</param>
 /// <param name="Headers">The message's headers; null without any.</param>
 internal readonly record struct GroupLetter(

@@ -115,7 +115,14 @@ public sealed class MappedFileGroupMember : IDisposable
     {
         ArgumentOutOfRangeException.ThrowIfNegative(countMax);
         _core.BeginBatch();
-        return new GroupBatch(_core, countMax, cancellationToken);
+        return new GroupBatch(_core, countMax, Timeout.InfiniteTimeSpan, cancellationToken);
+    }
+
+    /// <summary>The same for those that are there: it does not wait for the first one.</summary>
+    internal GroupBatch ConsumeBatchNow(int countMax)
+    {
+        _core.BeginBatch();
+        return new GroupBatch(_core, countMax, TimeSpan.Zero, CancellationToken.None);
     }
 
     /// <summary>Waits for a message without blocking a thread, and takes it.</summary>
@@ -172,6 +179,10 @@ public sealed class MappedFileGroupMember : IDisposable
     public void Reject(long offset, TimeSpan delay = default, bool deadLetter = false, string? reason = null) =>
         _core.Reject(offset, delay, deadLetter, reason);
 
+    /// <summary>Moves a message to the dead letters, with an error of the caller's.</summary>
+    internal void MoveToLetters(long offset, int attempts, string errorType, string error) =>
+        _core.MoveToLetters(offset, errorType, error, attempts);
+
     /// <summary>Makes what is acknowledged survive a power loss.</summary>
     /// <exception cref="QueueDiskException">The disk refused.</exception>
     public void Flush() => _core.Flush();
@@ -219,14 +230,14 @@ public ref struct GroupBatch
     private readonly CancellationToken _cancellationToken;
     private BatchPlace _place;
     private int _left;
-    private bool _waits;
+    private TimeSpan? _timeout;
 
-    internal GroupBatch(GroupMember member, int countMax, CancellationToken cancellationToken)
+    internal GroupBatch(GroupMember member, int countMax, TimeSpan timeout, CancellationToken cancellationToken)
     {
         _member = member;
         _cancellationToken = cancellationToken;
         _left = countMax;
-        _waits = true;
+        _timeout = timeout;
     }
 
     /// <summary>The current message; valid until the next MoveNext or the next Consume of the member.</summary>
@@ -247,10 +258,10 @@ public ref struct GroupBatch
     public unsafe bool MoveNext()
     {
         if (_left == 0
-            || !_member.TryTakeNext(ref _place, _waits, _left, _cancellationToken, out byte* payload, out int length))
+            || !_member.TryTakeNext(ref _place, _timeout, _left, _cancellationToken, out byte* payload, out int length))
             return false;
         _left--;
-        _waits = false;
+        _timeout = null;
         Current = new ReadOnlySpan<byte>(payload, length);
         Offset = _member.MessageOffset;
         return true;

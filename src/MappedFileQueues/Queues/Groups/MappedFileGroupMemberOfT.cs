@@ -106,8 +106,13 @@ public sealed class MappedFileGroupMember<T> : IDisposable
         if (offsets.Length < destination.Length)
             throw new ArgumentException($"There is no room for the offsets: offsets={offsets.Length}, "
                 + $"destination={destination.Length}. Make them as long.", nameof(offsets));
-        return destination.IsEmpty ? 0 : _core.TakeBatch(destination, offsets, cancellationToken);
+        return destination.IsEmpty ? 0 : _core.TakeBatch(
+            destination, offsets, Timeout.InfiniteTimeSpan, cancellationToken);
     }
+
+    /// <summary>The same for those that are there: it does not wait for the first one.</summary>
+    internal int ConsumeBatchNow(Span<T> destination, Span<long> offsets) =>
+        _core.TakeBatch(destination, offsets, TimeSpan.Zero, CancellationToken.None);
 
     /// <summary>Waits for a message without blocking a thread, and takes it.</summary>
     /// <param name="cancellationToken">Ends the wait.</param>
@@ -162,6 +167,10 @@ public sealed class MappedFileGroupMember<T> : IDisposable
     /// <exception cref="MappedFileQueueException">The dead letter cannot be written; the message stays in hand.</exception>
     public void Reject(long offset, TimeSpan delay = default, bool deadLetter = false, string? reason = null) =>
         _core.Reject(offset, delay, deadLetter, reason);
+
+    /// <summary>Moves a message to the dead letters, with an error of the caller's.</summary>
+    internal void MoveToLetters(long offset, int attempts, string errorType, string error) =>
+        _core.MoveToLetters(offset, errorType, error, attempts);
 
     /// <summary>Makes what is acknowledged survive a power loss.</summary>
     /// <exception cref="QueueDiskException">The disk refused.</exception>

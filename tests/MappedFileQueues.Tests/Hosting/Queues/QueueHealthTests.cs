@@ -51,10 +51,32 @@ public sealed class QueueHealthTests
         await host.CheckHealthAsync();
         time.Advance(TimeSpan.FromSeconds(90));
 
-        await ExpectAsync(host, HealthStatus.Degraded, "Consumer \"audit\" is behind: lag=160, most=100.");
+        await ExpectAsync(host, HealthStatus.Degraded, "Consumer \"audit\" is behind: lag=160, LagBytesMax=100.");
         HealthReportEntry entry = (await host.CheckHealthAsync()).Entries.Values.Single();
         Assert.Equal(90.0, entry.Data["lagSeconds:audit"]);
         Assert.Equal(160L, entry.Data["lagBytes:audit"]);
+    }
+
+    [Theory]
+    [InlineData("audit")]
+    [InlineData("group/audit")]
+    [Trait("Category", "Slow")]
+    public async Task Check_TimeOfLag_NamesTheLimitThatIsBroken(string name)
+    {
+        Files.ManualTime time = new();
+        await using TestHost host = MakeHost(o => o.TimeProvider = time, health => health.LagTimeMax = TimeSpan.FromMinutes(1));
+        await host.StartAsync();
+        MappedFileQueue<long> queue = host.Get<MappedFileQueue<long>>("orders");
+        using IDisposable consumer = name == "audit" ? queue.OpenConsumer("audit") : queue.OpenGroupMember("audit");
+        queue.Producer.Produce(1);
+        queue.Flush();
+        time.Advance(TimeSpan.FromSeconds(59));
+        Assert.Equal(HealthStatus.Healthy, (await host.CheckHealthAsync()).Status);
+        time.Advance(TimeSpan.FromSeconds(2));
+
+        await ExpectAsync(
+            host, HealthStatus.Degraded, $"Consumer \"{name}\" is behind: lag=00:01:01, LagTimeMax=00:01:00.");
+        Assert.Equal(61.0, (await host.CheckHealthAsync()).Entries.Values.Single().Data[$"lagSeconds:{name}"]);
     }
 
     [Fact]

@@ -1,0 +1,22 @@
+using Microsoft.Extensions.Hosting;
+
+namespace MappedFileQueues.Hosting.Consumers.Groups;
+
+/// <summary>The members of one group that an application adds together. They begin and end together.</summary>
+internal sealed class GroupService(IReadOnlyList<BackgroundService> members) : IHostedService, IDisposable
+{
+    public async Task StartAsync(CancellationToken cancellationToken)
+    {
+        foreach (BackgroundService member in members)
+            await member.StartAsync(cancellationToken).ConfigureAwait(false);
+    }
+
+    public Task StopAsync(CancellationToken cancellationToken) =>
+        Task.WhenAll(members.Select(member => member.StopAsync(cancellationToken)));
+
+    public void Dispose()
+    {
+        foreach (BackgroundService member in members)
+            member.Dispose();
+    }
+}
