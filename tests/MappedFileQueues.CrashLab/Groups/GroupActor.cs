@@ -214,7 +214,7 @@ internal sealed unsafe class GroupActor(
             for (int i = 0; i < countMax; i++)
             {
                 if (!member.TryTakeNext(
-                    ref batch, waits: false, countMax - i, CancellationToken.None, out byte* payload, out int length))
+                    ref batch, timeout: null, countMax - i, CancellationToken.None, out byte* payload, out int length))
                     break;
                 Got(member, payload, length);
             }
