@@ -114,8 +114,8 @@ public sealed class GroupConsumerTests
             deliveries.Enqueue(context.DeliveryCount);
             return default;
         };
-        await using TestHost host = MakeHost("structs", options =>
-            (options.RetryDelay, options.AttemptsMax) = (TimeSpan.Zero, 2));
+        await using TestHost host = MakeHost(
+            "structs", options => (options.RetryDelay, options.AttemptsMax) = (TimeSpan.Zero, 2));
         await host.StartAsync();
         Produce(host, "structs", 3);
         Eventually.True(() => GroupOf(host) is { Lag: 0 }, "all are done");
