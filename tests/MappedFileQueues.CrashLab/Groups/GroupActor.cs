@@ -71,7 +71,32 @@ internal sealed unsafe class GroupActor(
 
     private void Operate()
     {
-        switch (random.Next(100))
+        int choice = random.Next(100);
+        switch (model.Plan.Habit)
+        {
+            case GroupHabit.EndAndTrim when choice is >= 70 and < 88:
+                Acknowledge(_inHand.Count);
+                Trim();
+                return;
+            case GroupHabit.DropHalf when choice is >= 70 and < 92:
+                if (choice < 80)
+                    Trim();
+                else
+                    Acknowledge(random.Next(1, (_inHand.Count / 2) + 2));
+                return;
+            case GroupHabit.TakeAndEnd when choice >= 30:
+                Take();
+                Acknowledge(_inHand.Count);
+                return;
+            default:
+                OperateMixed(choice);
+                return;
+        }
+    }
+
+    private void OperateMixed(int choice)
+    {
+        switch (choice)
         {
             case < 14:
                 Produce();
@@ -201,7 +226,7 @@ internal sealed unsafe class GroupActor(
             return;
         _isTaking = true;
         _wasFencedInCall = _fencesUnderWay > 0;
-        if (random.Next(2) == 0)
+        if (model.Plan.Habit != GroupHabit.DropHalf && random.Next(2) == 0)
         {
             if (member.TryTake(TimeSpan.Zero, CancellationToken.None, out byte* payload, out int length))
                 Got(member, payload, length);
@@ -262,9 +287,19 @@ internal sealed unsafe class GroupActor(
 
     private void Acknowledge()
     {
-        if (_inHand.Count == 0)
-            return;
-        List<GroupMessage> chosen = Choose();
+        if (_inHand.Count > 0)
+            Acknowledge(Choose());
+    }
+
+    /// <summary>The oldest ones in hand.</summary>
+    private void Acknowledge(int countMax)
+    {
+        if (_inHand.Count > 0)
+            Acknowledge(_inHand.GetRange(0, Math.Min(countMax, _inHand.Count)));
+    }
+
+    private void Acknowledge(List<GroupMessage> chosen)
+    {
         _ending = chosen;
         foreach (GroupMessage message in chosen)
             NoteMaybe(message);

@@ -56,8 +56,11 @@ internal readonly record struct MessagePicture(
 /// <summary>What was known at the moment of a picture.</summary>
 /// <param name="Messages">All that were appended.</param>
 /// <param name="Slack">How often a message may have been taken that nobody saw.</param>
+/// <param name="DropsBefore">
+/// All before it may be dropped: the highest log start that anybody was told of, though its remover may have died over it.
+/// </param>
 /// <param name="Where">The moment.</param>
-internal sealed record GroupPicture(IReadOnlyList<MessagePicture> Messages, int Slack, string Where);
+internal sealed record GroupPicture(IReadOnlyList<MessagePicture> Messages, int Slack, long DropsBefore, string Where);
 
 /// <summary>
 /// What is known of the group: each message is delivered, ended once, and comes again only where its holder died, rejected it or
@@ -82,6 +85,9 @@ internal sealed class GroupModel(int seed, GroupPlan plan)
 
     /// <summary>All before it was removed.</summary>
     public long LogStart { get; set; }
+
+    /// <summary>With drops, all before it may be dropped.</summary>
+    public long DropsBefore { get; set; }
 
     public long LastNumber(int producer) => _last.GetValueOrDefault(producer);
 
@@ -161,11 +167,12 @@ internal sealed class GroupModel(int seed, GroupPlan plan)
             .. _messages.Values.Select(message => new MessagePicture(
                 message, message.Offset, message.IsDurable, message.Ended, message.IsEndDurable, message.ReturnsMax)),
         ],
-        Slack, where);
+        Slack, DropsBefore, where);
 
     /// <summary>Everybody has died, or the power was lost: what was read back is what there is.</summary>
-    public void Restart(GroupPicture picture, bool isCut, IReadOnlyDictionary<(int, long), long> offsets, long logStart)
+    public void Restart(GroupPicture picture, bool isCut, GroupImage image)
     {
+        (IReadOnlyDictionary<(int, long), long> offsets, long logStart) = (image.There, image.LogStart);
         _messages.Clear();
         _last.Clear();
         foreach (MessagePicture seen in picture.Messages)
@@ -173,6 +180,9 @@ internal sealed class GroupModel(int seed, GroupPlan plan)
             GroupMessage message = seen.Message;
             bool isThere = offsets.TryGetValue((message.Producer, message.Number), out long offset);
             if (!isThere && (seen.Offset < 0 || seen.Offset >= logStart))
+                continue;
+            // Removed before it was on disk: its producer may have to append it again.
+            if (!isThere && image.Known.TryGetValue(message.Producer, out long known) && message.Number > known)
                 continue;
             message.Offset = isThere ? offset : seen.Offset;
             message.IsDurable = seen.IsDurable || (isCut && isThere);
@@ -184,6 +194,6 @@ internal sealed class GroupModel(int seed, GroupPlan plan)
             _last[message.Producer] = Math.Max(_last.GetValueOrDefault(message.Producer), message.Number);
         }
 
-        (Slack, Floor, LogStart) = (picture.Slack, 0, logStart);
+        (Slack, Floor, LogStart, DropsBefore) = (picture.Slack, 0, logStart, plan.Drops ? logStart : 0);
     }
 }

@@ -1,11 +1,30 @@
 namespace MappedFileQueues.CrashLab.Groups;
 
+/// <summary>What the processes do most.</summary>
+internal enum GroupHabit
+{
+    Mixed,
+
+    /// <summary>They end what they have and remove it, and save nothing themselves.</summary>
+    EndAndTrim,
+
+    /// <summary>They end the beginning of what they have, and segments go below the rest.</summary>
+    DropHalf,
+
+    /// <summary>They take messages one by one, and end them at once.</summary>
+    TakeAndEnd,
+}
+
 /// <summary>What kind of store a seed makes, and how its group is used.</summary>
 internal sealed record GroupPlan
 {
     public const string Group = "g";
 
-    public GroupPlan(Random random)
+    private const int HabitEvery = 6;
+
+    /// <param name="seed">The run's.</param>
+    /// <param name="random">Of this seed.</param>
+    public GroupPlan(int seed, Random random)
     {
         PlaceCount = random.Next(2, 5);
         LengthMax = random.Next(3) switch { 0 => 40, 1 => 200, _ => 500 };
@@ -15,10 +34,25 @@ internal sealed record GroupPlan
         BatchMax = random.Next(3) switch { 0 => 1, 1 => 4, _ => 40 };
         HasFence = random.Next(2) == 0;
         Fences = random.Next(4) == 0;
+        Habit = (seed % HabitEvery) switch
+        {
+            1 => GroupHabit.EndAndTrim,
+            3 => GroupHabit.DropHalf,
+            5 => GroupHabit.TakeAndEnd,
+            _ => GroupHabit.Mixed,
+        };
+        if (Habit != GroupHabit.Mixed)
+            (Fences, DeliveriesMax, Drops, Trims) = (false, 0, Habit == GroupHabit.DropHalf, Habit != GroupHabit.TakeAndEnd);
+        if (Habit == GroupHabit.DropHalf)
+            (BatchMax, LengthMax) = (40, 500);
+        if (Habit == GroupHabit.TakeAndEnd)
+            (PlaceCount, BatchMax) = (4, 1);
         byte[] id = new byte[16];
         random.NextBytes(id);
         StoreId = new Guid(id);
     }
+
+    public GroupHabit Habit { get; }
 
     /// <summary>Names of files begin with it, and their order is the seed's too.</summary>
     public Guid StoreId { get; }
@@ -51,7 +85,7 @@ internal sealed record GroupPlan
 
     public RetentionOptions Retention => new() { KeepUnconsumed = !Drops };
 
-    public override string ToString() => $"places={PlaceCount}, lengths={LengthMax}, deliveries={DeliveriesMax}, drops={Drops}, "
+    public override string ToString() => $"{Habit}, places={PlaceCount}, lengths={LengthMax}, deliveries={DeliveriesMax}, drops={Drops}, "
         + $"trims={Trims}, batch={BatchMax}, fence={HasFence}, fences={Fences}";
 
     public MappedFileQueueOptions Options(TimeProvider time) => new()

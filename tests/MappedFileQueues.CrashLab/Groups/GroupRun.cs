@@ -31,7 +31,7 @@ internal sealed class GroupRun(int seed, LabOptions options, PartResult result, 
 
     public void Run()
     {
-        var plan = new GroupPlan(_random);
+        var plan = new GroupPlan(seed, _random);
         var model = new GroupModel(seed, plan);
         PlantedFaults.FirstBlocks = SimFile.Page;
         _boot = NewBoot();
@@ -95,6 +95,8 @@ internal sealed class GroupRun(int seed, LabOptions options, PartResult result, 
 
     private void OnPoint(GroupModel model, string where)
     {
+        if (model.Plan.Drops && where == nameof(ProtocolStep.LogStartStored))
+            model.DropsBefore = Math.Max(model.DropsBefore, ControlWords.Of(_disk).LogStart);
         if (_pointRandom.Next(80) == 0)
         {
             lock (_disk.Gate)
@@ -156,7 +158,7 @@ internal sealed class GroupRun(int seed, LabOptions options, PartResult result, 
         var image = new GroupImage(model, picture, new Random(0), NewBoot);
         using (SimDisk trial = Make())
             image.Read(trial, boot, isCut);
-        model.Restart(picture, isCut, image.There, image.LogStart);
+        model.Restart(picture, isCut, image);
         _disk.Dispose();
         _disk = Make();
         _boot = boot;

@@ -55,9 +55,16 @@ internal unsafe struct FrameWalk(LogStore store)
     /// <summary>The end of the last frame that is published now, whatever holes are before it.</summary>
     public long FindPublishedEnd(long from)
     {
-        long published = from;
-        Walk(from, NowLimit, AtClaim.GoOn, ref published);
-        return published;
+        while (true)
+        {
+            long published = from;
+            Walk(from, NowLimit, AtClaim.GoOn, ref published);
+            long logStart = store.LogStart;
+            if (published >= logStart)
+                return published;
+            // A removal has overtaken the walk and ended it.
+            from = logStart;
+        }
     }
 
     /// <summary>

@@ -9,24 +9,40 @@ public sealed class KilledGroupHostTests
     [Fact]
     public void Kill_OneOfTwoHosts_TheOtherHandlesAllThatItHad()
     {
-        const int Count = 20_000;
         using TempStore store = new();
         using MappedFileQueue<long> queue = new(new MappedFileQueueOptions { StorePath = store.StorePath });
         using ChildProcess killed = ChildProcess.Start(Repository.HostPeerPath, [store.StorePath, "group"]);
         using ChildProcess survivor = ChildProcess.Start(Repository.HostPeerPath, [store.StorePath, "group"]);
-        queue.Producer.Produce(0);
-        Eventually.True(() => queue.GetInfo().Groups is [{ Lag: 0 }], "a host has joined");
-        for (int i = 1; i < Count; i++)
-            queue.Producer.Produce(i);
-        Eventually.True(() => killed.Lines.Count > 100 && survivor.Lines.Count > 100, "both hosts work");
+        int count = ProduceUntilBothWork(queue, killed, survivor);
         killed.KillAndWait();
         Eventually.True(() => queue.GetInfo().Groups is [{ Lag: 0 }], "all are done");
         Eventually.Equal(
-            Count, () => killed.Lines.Concat(survivor.Lines).Where(IsEnd).Distinct().Count());
+            count, () => killed.Lines.Concat(survivor.Lines).Where(IsEnd).Distinct().Count());
         survivor.KillAndWait();
 
         int handled = killed.Lines.Concat(survivor.Lines).Count(IsEnd);
-        Assert.InRange(handled, Count, Count + Members);
+        Assert.InRange(handled, count, count + Members);
+    }
+
+    /// <summary>It finishes what its handlers have; the other one handles the rest, and no message comes twice.</summary>
+    [Fact]
+    public void Interrupt_OneOfTwoHosts_NoMessageIsHandledTwice()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "The child is interrupted by a signal.");
+        using TempStore store = new();
+        using MappedFileQueue<long> queue = new(new MappedFileQueueOptions { StorePath = store.StorePath });
+        using ChildProcess interrupted = ChildProcess.Start(Repository.HostPeerPath, [store.StorePath, "group"]);
+        using ChildProcess survivor = ChildProcess.Start(Repository.HostPeerPath, [store.StorePath, "group"]);
+        int count = ProduceUntilBothWork(queue, interrupted, survivor);
+        interrupted.Signal(2);
+        interrupted.ExpectExit();
+        Eventually.True(() => queue.GetInfo().Groups is [{ Lag: 0 }], "all are done");
+        Eventually.Equal(count, () => interrupted.Lines.Concat(survivor.Lines).Where(IsEnd).Distinct().Count());
+        survivor.KillAndWait();
+
+        Assert.Equal(count, interrupted.Lines.Concat(survivor.Lines).Count(IsEnd));
+        Assert.Equal(interrupted.Lines.Count(IsEnd), interrupted.Lines.Count(IsBegin));
+        Assert.Equal(0, queue.GetInfo().Groups[0].GivenBackCount);
     }
 
     /// <summary>
@@ -65,6 +81,29 @@ public sealed class KilledGroupHostTests
         Assert.Equal((AttemptsMax, "DeliveriesMax"), (letter.Attempts, letter.ErrorType));
         Assert.False(letters.TryRead(out _));
     }
+
+    /// <summary>Returns how many messages. Some of them wait then, and some are in hands.</summary>
+    private static int ProduceUntilBothWork(MappedFileQueue<long> queue, ChildProcess one, ChildProcess other)
+    {
+        int count = 0;
+        Eventually.True(
+            () =>
+            {
+                Produce(10);
+                return one.Lines.Count > 100 && other.Lines.Count > 100;
+            },
+            "both hosts work");
+        Produce(1000);
+        return count;
+
+        void Produce(int length)
+        {
+            for (int i = 0; i < length; i++)
+                queue.Producer.Produce(count++);
+        }
+    }
+
+    private static bool IsBegin(string line) => line.StartsWith("begin ", StringComparison.Ordinal);
 
     private static bool IsEnd(string line) => line.StartsWith("end ", StringComparison.Ordinal);
 }

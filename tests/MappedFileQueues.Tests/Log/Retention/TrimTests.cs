@@ -1,4 +1,6 @@
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
 
@@ -26,6 +28,22 @@ public sealed class TrimTests : IDisposable
         Assert.Equal(kept, Segments().Min());
         using MappedFileConsumer consumer = queue.OpenConsumer("late", QueueStart.Earliest);
         Assert.Equal(offsets.First(offset => offset >= kept), First(consumer));
+    }
+
+    /// <summary>
+    /// A producer with an id that was opened meanwhile knew too little, and a flush covered too little: to them the log ended
+    /// where its messages had gone.
+    /// </summary>
+    [Fact]
+    public void FindPublishedEnd_RemovalHasOvertakenTheWalk_ContinuesAtTheLogStart()
+    {
+        using MappedFileQueue queue = Open();
+        long[] offsets = Fill(queue, 300);
+        queue.Trim(offsets[200]);
+        using var engine = new StoreEngine(
+            new MappedFileQueueOptions { StorePath = _temp.StorePath }, StoreKind.Messages, 0, 0);
+
+        Assert.Equal(queue.GetInfo().TailOffset, new FrameWalk(engine.Store).FindPublishedEnd(0));
     }
 
     [Fact]
