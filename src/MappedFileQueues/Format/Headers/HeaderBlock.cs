@@ -62,6 +62,9 @@ internal static class HeaderBlock
     private const int KeyShift = 32;
     private const int TraceStateShift = 48;
 
+    /// <summary>The first word of a block without fields.</summary>
+    public const ulong Possible = 1;
+
     /// <summary>The first word of a block.</summary>
     public static ulong FirstWord(int length, HeaderField fields, int keyLength, int traceStateLength) =>
         ((uint)length / WordLength) | ((ulong)fields << FieldsShift)
@@ -89,15 +92,33 @@ internal static class HeaderBlock
     /// The length of the block that a payload begins with; false when none can begin there. The bytes may be hostile: the length
     /// is loaded once, and is at most the payload's.
     /// </summary>
-    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static bool TryGetLength(ref byte payload, int payloadLength, out int length)
+    {
+        ulong known = Possible;
+        return TryGetLength(ref payload, payloadLength, ref known, out length);
+    }
+
+    /// <summary>The same, in half the time for a block with the fields and lengths of the one before.</summary>
+    /// <param name="payload">The payload.</param>
+    /// <param name="payloadLength">Its length.</param>
+    /// <param name="known">A first word that is possible: the one before, or <see cref="Possible"/>.</param>
+    /// <param name="length">The block's length.</param>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static bool TryGetLength(ref byte payload, int payloadLength, ref ulong known, out int length)
     {
         length = 0;
         if (payloadLength < WordLength)
             return false;
         ulong first = Unsafe.ReadUnaligned<ulong>(ref payload);
         length = (byte)first * WordLength;
-        return length <= payloadLength && IsPossible(first);
+        if (length > payloadLength)
+            return false;
+        if (first == known)
+            return true;
+        if (!IsPossible(first))
+            return false;
+        known = first;
+        return true;
     }
 
     /// <summary>

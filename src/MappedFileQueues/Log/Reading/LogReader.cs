@@ -65,6 +65,9 @@ internal sealed unsafe partial class LogReader(
     /// </summary>
     private long _inHand;
 
+    /// <summary>The first word of the last header block.</summary>
+    private ulong _knownBlock = HeaderBlock.Possible;
+
     /// <summary>The message of this segment that was passed last; null when there is none.</summary>
     private byte* _passed;
 
@@ -225,6 +228,8 @@ internal sealed unsafe partial class LogReader(
     /// As <see cref="TryCopyInCall"/>, for a message with a header block. It is tried where that finds none, so that other
     /// messages pay nothing.
     /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    [SkipLocalsInit]
     public bool TryCopyExtendedInCall<T>(out T message)
         where T : unmanaged
     {
@@ -334,6 +339,7 @@ internal sealed unsafe partial class LogReader(
     }
 
     /// <summary>As <see cref="TryCopyFixed"/>, for a message with a header block.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryCopyExtended(ref byte destination, int length)
     {
         if (!TryReadExtended(out byte* payload, out int found) || found != length)
@@ -343,6 +349,7 @@ internal sealed unsafe partial class LogReader(
     }
 
     /// <summary>As <see cref="TryReadInPlace"/>, for a message with a header block.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryReadExtended(out byte* payload, out int length)
     {
         byte* at = _next;
@@ -356,7 +363,7 @@ internal sealed unsafe partial class LogReader(
         long frameLength = FrameHeader.FrameLength(whole);
         if (!FrameHeader.IsExtended(header) || !FrameHeader.IsMessage(FrameHeader.State(header)) || at + frameLength > _bound
             || (_verifies && !Verify(at, header, whole))
-            || !HeaderBlock.TryGetLength(ref *payload, whole, out int block)
+            || !HeaderBlock.TryGetLength(ref *payload, whole, ref _knownBlock, out int block)
             || (_fixedLength >= 0 && whole - block != _fixedLength))
             return false;
         payload += block;
