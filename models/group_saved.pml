@@ -1,6 +1,6 @@
 /*
 What a power loss leaves of a group (src/MappedFileQueues/Log/GroupFiles): saves, removals, and power losses, of which one may
-come while the group is made anew after another. Each message is a segment of its own. A hand-out and an end are one step each here,
+come while the group is made anew after another. Each message is a segment of its own. A hand-out and an end are one step each,
 and messages end in their order: lease.pml has the rest.
 
 Save:       1 take the lock; 2 read the end of next, and what is done; 3 write a new file, sync it, and give it the copy's name;
@@ -9,9 +9,9 @@ Save:       1 take the lock; 2 read the end of next, and what is done; 3 write a
 Remove:     1 raise the log start to a limit, at most to the group's floor; 2 save the group; if the copy's floor is not below
             the limit, flush the folder only; 3 record the limit on disk; then the segments go. Killed after each.
 Write back: the system may write a page of the mapped table, or the folder, at any time.
-Power loss: what was flushed of the log is there, and perhaps more; what is before the recorded limit is gone. Recovery: 1 read the
-            copy, and clamp it to the tail; 2 write that in its place; 3 make the table of it. Then messages are appended, and handed
-            out.
+Power loss: what was flushed of the log is there, and perhaps more; what is before the recorded limit is gone. Recovery: 1 read
+            the copy, and clamp it to the tail; 2 write that in its place; 3 make the table of it. Then messages are appended,
+            and handed out.
 
 What must be true, whatever power losses come:
   lost     what is appended, or is there and has not ended, is not done and not before the end of next, unless it is out;
@@ -123,7 +123,10 @@ end:
        atomic { kept = MAX(kept, promised) };
 over:  skip
      } unless { losses != boot };
-     atomic { if :: has && losses == boot -> locked = false :: else -> skip fi; has = false; n = 0; d = 0; promised = 0; boot = 0 }
+     atomic {
+       if :: has && losses == boot -> locked = false :: else -> skip fi;
+       has = false; n = 0; d = 0; promised = 0; boot = 0
+     }
   od
 }
 

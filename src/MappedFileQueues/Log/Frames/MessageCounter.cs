@@ -33,7 +33,8 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
     }
 
     /// <summary>
-    /// After <see cref="Count(long, long)"/>: how many of the messages begin at a frame's start or later; null when damage is in the way.
+    /// After <see cref="Count(long, long)"/>: how many of the messages begin at a frame's start or later; null when damage is in
+    /// the way.
     /// </summary>
     /// <param name="offset">The frame's start.</param>
     /// <param name="oldest">What is before it is gone, and counts no more.</param>
