@@ -345,7 +345,7 @@ internal sealed unsafe class GroupActor(
             return;
         GroupMessage message = _inHand[random.Next(_inHand.Count)];
         // The letter of a message that is removed cannot be written; it stays in hand.
-        bool isLetter = random.Next(4) == 0 && !model.Plan.Drops;
+        bool isLetter = random.Next(2) == 0 && !model.Plan.Drops;
         TimeSpan delay = random.Next(3) == 0 ? TimeSpan.FromMilliseconds(random.Next(1, 100)) : TimeSpan.Zero;
         _wasFencedInCall = _fencesUnderWay > 0;
         _inHand.Remove(message);

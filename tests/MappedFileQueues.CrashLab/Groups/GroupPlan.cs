@@ -85,9 +85,8 @@ internal sealed record GroupPlan
 
     public RetentionOptions Retention => new() { KeepUnconsumed = !Drops };
 
-    public override string ToString() =>
-        $"{Habit}, places={PlaceCount}, lengths={LengthMax}, deliveries={DeliveriesMax}, drops={Drops}, trims={Trims}, "
-        + $"batch={BatchMax}, fence={HasFence}, fences={Fences}";
+    public override string ToString() => $"{Habit}, places={PlaceCount}, lengths={LengthMax}, "
+        + $"deliveries={DeliveriesMax}, drops={Drops}, trims={Trims}, batch={BatchMax}, fence={HasFence}, fences={Fences}";
 
     public MappedFileQueueOptions Options(TimeProvider time) => new()
     {
