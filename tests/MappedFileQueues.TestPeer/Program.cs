@@ -14,6 +14,7 @@ internal static class Program
     {
         ["agent"] = static _ => new Agent().Run(),
         ["echo"] = Echo,
+        ["group-work"] = Verbs.GroupWorkVerb.Run,
         ["hostile"] = Verbs.HostileVerb.Run,
         ["open"] = Verbs.OpenVerb.Open,
         ["first-append"] = Verbs.OpenVerb.FirstAppend,

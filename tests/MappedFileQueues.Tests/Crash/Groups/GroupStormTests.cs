@@ -57,11 +57,90 @@ public sealed class GroupStormTests
         }
     }
 
-    private static bool IsAllDone(MappedFileQueue queue)
+    /// <summary>
+    /// A million messages, eight members, 300 kills. A message comes again for each rejection and each death of one who had it, and
+    /// not otherwise; it is acknowledged once, or its holder died within the call.
+    /// </summary>
+    [Fact]
+    [Trait("Category", "Laboratory")]
+    public void Members_OfAMillionMessagesAndManyDeaths_EndEachOnce()
     {
-        MappedFileQueueInfo info = queue.GetInfo();
-        return info.Groups[0].FloorOffset == info.PublishedOffset;
+        const int messages = 1_000_000;
+        const int kills = 300;
+        const int members = 8;
+        using var folder = new TempStore(createStoreFolder: true);
+        string store = folder.PathOf("jobs");
+        string path = folder.PathOf("record");
+        using var record = new WorkRecord(path, messages, members + kills);
+        using var queue = new MappedFileQueue<long>(new MappedFileQueueOptions { StorePath = store, SegmentSize = 1 << 20 });
+        var random = new Random(1);
+        List<(ChildProcess Process, int Number)> living = [];
+        int started = 0;
+        int stopped = 0;
+        try
+        {
+            long next = 0;
+            for (int kill = 0; kill <= kills; kill++)
+            {
+                while (living.Count < members)
+                {
+                    string[] numbers =
+                        [.. new[] { messages, members + kills, started }.Select(n => n.ToString(CultureInfo.InvariantCulture))];
+                    living.Add((ChildProcess.StartPeer(["group-work", store, path, .. numbers]), started++));
+                }
+
+                for (long end = messages * (kill + 1L) / (kills + 1); next < end; next++)
+                    queue.Producer.Produce(next);
+                if (kill == kills)
+                    break;
+                // Two members go on in any case; one that starts is killed now and then too.
+                Eventually.True(
+                    () => living.Count(one => one.Process.Lines.Count > 0) > 2, "members work", TimeSpan.FromMinutes(1));
+                (ChildProcess Process, int Number)[] working = [.. living.Where(one => one.Process.Lines.Count > 0)];
+                (ChildProcess Process, int Number) victim = random.Next(10) == 0
+                    ? living[random.Next(living.Count)]
+                    : working[random.Next(working.Length)];
+                Thread.SpinWait(random.Next(100_000));
+                if (random.Next(10) == 0)
+                {
+                    stopped++;
+                    victim.Process.Stop();
+                    Thread.Sleep(random.Next(50));
+                }
+
+                victim.Process.KillAndWait();
+                Assert.Equal("", victim.Process.ErrorText);
+                foreach (int message in record.HeldBy(victim.Number))
+                    record.Deaths(message)++;
+                living.Remove(victim);
+                victim.Process.Dispose();
+            }
+
+            Eventually.True(() => IsAllDone(queue.GetInfo()), "everything that was appended is done", TimeSpan.FromMinutes(2));
+        }
+        finally
+        {
+            living.ForEach(one => one.Process.Dispose());
+        }
+
+        int again = 0;
+        int died = 0;
+        for (int i = 0; i < messages; i++)
+        {
+            Assert.True(record.Ended(i) == 1 || (record.Ended(i) == 0 && record.Ending(i) > 0 && record.Deaths(i) > 0),
+                $"{i}: ended={record.Ended(i)}, ending={record.Ending(i)}, deaths={record.Deaths(i)}");
+            Assert.InRange(record.Handed(i), 1, 1 + record.Rejected(i) + record.Deaths(i));
+            again += record.Handed(i) - 1;
+            died += record.Deaths(i);
+        }
+
+        TestContext.Current.TestOutputHelper?.WriteLine($"came again={again}, in hand at deaths={died}, stopped={stopped}");
+        Assert.True(died > kills, $"Too few messages were in hand when members died: {died}.");
     }
+
+    private static bool IsAllDone(MappedFileQueue queue) => IsAllDone(queue.GetInfo());
+
+    private static bool IsAllDone(MappedFileQueueInfo info) => info.Groups[0].FloorOffset == info.PublishedOffset;
 
     private static PeerAgent Start(CrashStore store, List<PeerAgent> all)
     {
