@@ -49,6 +49,21 @@ public sealed class GroupDamageTests : IDisposable
         Assert.Equal([1, 2, 3, 4, 5, 6, 7, 8, 9], Drain(member));
     }
 
+    /// <summary>From a letter the damaged bytes would come back under a checksum that is right.</summary>
+    [Fact]
+    public void DamagedMessage_ToTheLetters_IsRefusedAndStaysInHand()
+    {
+        using MappedFileQueue queue = Make(damagePayloadOf: 0);
+        using MappedFileGroupMember member = queue.OpenGroupMember("workers");
+        Assert.Throws<QueueCorruptException>(() => member.TryConsume(out _));
+        QueueCorruptException error = Assert.Throws<QueueCorruptException>(
+            () => member.Reject(_offsets[0], deadLetter: true, reason: "It cannot be read."));
+        Assert.Equal((_offsets[0], 1), (error.Offset, member.UnacknowledgedCount));
+        Assert.False(Directory.Exists(_store.StorePath + "-dead-letters"));
+        member.Acknowledge(_offsets[0]);
+        Assert.Equal([1, 2, 3, 4, 5, 6, 7, 8, 9], Drain(member));
+    }
+
     [Fact]
     public void DamagedStruct_InABatch_TheOthersAreGivenBack()
     {
