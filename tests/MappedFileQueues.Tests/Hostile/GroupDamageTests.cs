@@ -1,3 +1,4 @@
+using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
 
@@ -164,6 +165,28 @@ public sealed class GroupDamageTests : IDisposable
         Assert.Equal([0, 1, 2, 4, 5, 6, 7, 8, 9], all.Order());
         Assert.Throws<GroupMemberFencedException>(() => dead.Acknowledge(_offsets[1]));
         dead.Dispose();
+    }
+
+    /// <summary>Its head is whole, and no member could work with what follows.</summary>
+    [Fact]
+    public void DamagedTable_OpenedAlone_IsMadeAnewOfItsCopy()
+    {
+        using (MappedFileQueue queue = Make())
+        using (MappedFileGroupMember member = queue.OpenGroupMember("workers"))
+        {
+            ReadBatch(member, [], countMax: 4);
+            member.Acknowledge();
+        }
+
+        using (FileStream file = File.OpenWrite(_store.PathOf("offset", "groups", "workers.group")))
+        {
+            file.Position = GroupLayout.NextAt;
+            file.Write([0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]);
+        }
+
+        using MappedFileQueue again = new(_options);
+        using MappedFileGroupMember next = again.OpenGroupMember("workers");
+        Assert.Equal([4, 5, 6, 7, 8, 9], Drain(next));
     }
 
     [Fact]
