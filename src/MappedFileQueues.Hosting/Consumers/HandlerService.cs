@@ -20,6 +20,7 @@ internal abstract class HandlerService<T> : BackgroundService
 
     private readonly IHostApplicationLifetime? _lifetime;
     private readonly CancellationTokenSource _impatience = new();
+    private CancellationToken _stopping;
     private Type? _toldTrouble;
     private int _lettersInRow;
     private Type? _toldStack;
@@ -117,7 +118,7 @@ internal abstract class HandlerService<T> : BackgroundService
         // The application's other services may take long to stop, and come first.
         using var stopping = CancellationTokenSource.CreateLinkedTokenSource(
             stoppingToken, _lifetime?.ApplicationStopping ?? CancellationToken.None);
-        stoppingToken = stopping.Token;
+        _stopping = stoppingToken = stopping.Token;
         try
         {
             await RunSessionsAsync(stoppingToken).ConfigureAwait(false);
@@ -283,6 +284,9 @@ internal abstract class HandlerService<T> : BackgroundService
             hasStack ? error : null, Queue.Name, State.Name, State.HandlerName, offset, refusals, refusalsMax, error.GetType());
     }
 
+    private bool IsStopping => _impatience.IsCancellationRequested || _stopping.IsCancellationRequested
+        || _lifetime is { ApplicationStopping.IsCancellationRequested: true };
+
     /// <summary>Calls the handler; returns its error, or null.</summary>
     private ValueTask<Exception?> TryCallAsync(T message, ReadOnlyMemory<T> messages, bool isBatch)
     {
@@ -313,7 +317,8 @@ internal abstract class HandlerService<T> : BackgroundService
         {
             await call.ConfigureAwait(false);
         }
-        catch (Exception error) when (error is not OperationCanceledException || !_impatience.IsCancellationRequested)
+        // A handler that ends its call with the application has not refused the message: it comes again.
+        catch (Exception error) when (error is not OperationCanceledException || !IsStopping)
         {
             failure = error;
         }

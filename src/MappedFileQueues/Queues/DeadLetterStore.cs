@@ -15,7 +15,8 @@ namespace MappedFileQueues;
 /// 3 commit the consumer after the group
 /// </code>
 /// Killed before 2: the repetition finds what 1 has appended, and only that. Killed in 2: 1 is on disk, so a letter that was not
-/// appended again, and whose sequence the queue has, is in the queue. A repetition of either does nothing twice.
+/// appended again, and whose sequence the queue has, is in the queue. A repetition of either does nothing twice. A call that
+/// throws in 2 settles what the queue has got. Between two letters of one message, of which the first is chosen, 3 is left out.
 /// </remarks>
 public sealed class DeadLetterStore
 {
@@ -36,7 +37,7 @@ public sealed class DeadLetterStore
     }
 
     /// <summary>Reads the letters that nobody has settled, the oldest first, without leaving a trace. Copies each.</summary>
-    /// <returns>The letters up to the end of when the enumeration began.</returns>
+    /// <returns>The letters up to the end of when this was called.</returns>
     /// <exception cref="QueueNotFoundException">There is no store.</exception>
     /// <exception cref="QueueFormatException">The store holds something else than dead letters.</exception>
     /// <exception cref="QueueCorruptException">The store is damaged.</exception>
@@ -47,7 +48,18 @@ public sealed class DeadLetterStore
         UnsettledLetters unsettled = new();
         foreach (DeadLetter letter in ReadAll(start, info.PublishedOffset))
             unsettled.Note(letter);
-        return ReadAll(start, info.PublishedOffset).Where(letter => unsettled.Take(letter));
+        return ReadUnsettled();
+
+        // Each enumeration begins anew.
+        IEnumerable<DeadLetter> ReadUnsettled()
+        {
+            UnsettledLetters left = unsettled.Again();
+            foreach (DeadLetter letter in ReadAll(start, info.PublishedOffset))
+            {
+                if (left.Take(letter))
+                    yield return letter;
+            }
+        }
     }
 
     /// <summary>

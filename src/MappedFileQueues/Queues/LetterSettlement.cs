@@ -19,6 +19,7 @@ internal sealed class LetterSettlement(
     private const int GroupBytesMax = 16 * 1024 * 1024;
 
     private readonly UnsettledLetters _unsettled = new();
+    private readonly LetterTwins _twins = new();
     private long _last = -1;
     private long _count;
 
@@ -30,7 +31,7 @@ internal sealed class LetterSettlement(
         foreach (DeadLetter letter in all)
         {
             _unsettled.Note(letter);
-            if (fits(letter))
+            if (_twins.Note(letter, fits(letter)))
                 _last = letter.LetterOffset;
         }
 
@@ -86,19 +87,53 @@ internal sealed class LetterSettlement(
 
         if (isAppended)
             letters.Flush();
-        foreach (DeadLetter letter in chosen)
+        try
         {
-            producer?.TryProduce(
-                letter.Message.Span, SequenceOf(letter),
-                new ProduceOptions { Headers = letter.Headers, CancellationToken = cancellationToken });
-            _count++;
+            foreach (DeadLetter letter in chosen)
+            {
+                producer?.TryProduce(
+                    letter.Message.Span, SequenceOf(letter),
+                    new ProduceOptions { Headers = letter.Headers, CancellationToken = cancellationToken });
+            }
+        }
+        catch
+        {
+            SettleBegun(chosen);
+            throw;
         }
 
+        _count += chosen.Count;
         if (chosen.Count > 0)
             queue?.Flush();
-        consumer.Commit(durable: true);
+        if (MayCommit(consumer.Offset))
+            consumer.Commit(durable: true);
         return count > 0;
     }
+
+    /// <summary>
+    /// Settles those of a group that the queue has, when it does not take the next one: another call may choose other letters.
+    /// </summary>
+    private void SettleBegun(List<DeadLetter> chosen)
+    {
+        int count = chosen.Count(letter => SequenceOf(letter) <= producer!.LastSequence);
+        if (count == 0)
+            return;
+        _count += count;
+        long next = count < chosen.Count ? chosen[count].LetterOffset : consumer.Offset;
+        try
+        {
+            queue!.Flush();
+            if (MayCommit(next))
+                consumer.Commit(next);
+        }
+        catch (MappedFileQueueException)
+        {
+            // The caller gets the first error; the same call finds them in the queue.
+        }
+    }
+
+    /// <summary>A letter that is settled is forgotten: its second one would count as the first.</summary>
+    private bool MayCommit(long offset) => !_twins.IsBetween(offset, _unsettled);
 
     private static ulong SequenceOf(DeadLetter letter) => (ulong)letter.LetterOffset + 1;
 
@@ -121,8 +156,14 @@ internal sealed class LetterSettlement(
 /// <summary>Which of the letters after the consumer's offset nobody has settled.</summary>
 internal sealed class UnsettledLetters
 {
-    private readonly HashSet<long> _repeated = [];
-    private readonly HashSet<(Guid StoreId, long Epoch, long Offset, string Consumer)> _seen = [];
+    private readonly HashSet<LetterMessage> _seen = [];
+    private HashSet<long> _repeated = [];
+
+    /// <summary>To take the same letters from the first one on.</summary>
+    public UnsettledLetters Again() => new() { _repeated = _repeated };
+
+    /// <summary>Whether a letter was appended again.</summary>
+    public bool IsRepeated(long offset) => _repeated.Contains(offset);
 
     /// <summary>Notes whether a letter was appended again: all are noted before the first is taken.</summary>
     public void Note(DeadLetter letter)
@@ -135,8 +176,41 @@ internal sealed class UnsettledLetters
     /// False for a letter that was appended again by a call that was killed, and for the second letter of one message: a consumer
     /// that is killed after its letter, and before it continues, sends it twice.
     /// </summary>
-    public bool Take(DeadLetter letter) => !_repeated.Contains(letter.LetterOffset)
-        && (letter.StoreId == Guid.Empty || _seen.Add((letter.StoreId, letter.Epoch, letter.Offset, letter.Consumer)));
+    public bool Take(DeadLetter letter) => !IsRepeated(letter.LetterOffset)
+        && (LetterMessage.Of(letter) is not { } message || _seen.Add(message));
+}
+
+/// <summary>The letters of one message of which the first is chosen: they are settled together.</summary>
+internal sealed class LetterTwins
+{
+    private readonly Dictionary<LetterMessage, long> _chosen = [];
+    private readonly List<(long First, long Second)> _twins = [];
+
+    /// <summary>Notes a letter; true when it is chosen, or the second one of a message that is.</summary>
+    public bool Note(DeadLetter letter, bool isChosen)
+    {
+        if (LetterMessage.Of(letter) is not { } message)
+            return isChosen;
+        if (_chosen.TryGetValue(message, out long first))
+            _twins.Add((first, letter.LetterOffset));
+        else if (!isChosen)
+            return false;
+        _chosen[message] = letter.LetterOffset;
+        return true;
+    }
+
+    /// <summary>Whether an offset is after the first letter of a message and not after its second.</summary>
+    public bool IsBetween(long offset, UnsettledLetters unsettled) => _twins.Exists(
+        twin => twin.First < offset && offset <= twin.Second && !unsettled.IsRepeated(twin.First));
+}
+
+/// <summary>The message that a letter is of, as its consumer had it.</summary>
+internal readonly record struct LetterMessage(Guid StoreId, long Epoch, long Offset, string Consumer)
+{
+    /// <summary>Null for a letter that does not say which store its message was in.</summary>
+    public static LetterMessage? Of(DeadLetter letter) => letter.StoreId == Guid.Empty
+        ? null
+        : new LetterMessage(letter.StoreId, letter.Epoch, letter.Offset, letter.Consumer);
 }
 
 /// <summary>What a call that settles letters has done.</summary>

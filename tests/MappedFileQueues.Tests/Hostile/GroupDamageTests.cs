@@ -1,3 +1,4 @@
+using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
 
@@ -45,6 +46,21 @@ public sealed class GroupDamageTests : IDisposable
         member.Reject(_offsets[0]);
         Assert.Throws<QueueCorruptException>(() => member.TryConsume(out _));
         Assert.Equal((_offsets[0], 2), (member.MessageOffset, member.DeliveryCount));
+        member.Acknowledge(_offsets[0]);
+        Assert.Equal([1, 2, 3, 4, 5, 6, 7, 8, 9], Drain(member));
+    }
+
+    /// <summary>From a letter the damaged bytes would come back under a checksum that is right.</summary>
+    [Fact]
+    public void DamagedMessage_ToTheLetters_IsRefusedAndStaysInHand()
+    {
+        using MappedFileQueue queue = Make(damagePayloadOf: 0);
+        using MappedFileGroupMember member = queue.OpenGroupMember("workers");
+        Assert.Throws<QueueCorruptException>(() => member.TryConsume(out _));
+        QueueCorruptException error = Assert.Throws<QueueCorruptException>(
+            () => member.Reject(_offsets[0], deadLetter: true, reason: "It cannot be read."));
+        Assert.Equal((_offsets[0], 1), (error.Offset, member.UnacknowledgedCount));
+        Assert.False(Directory.Exists(_store.StorePath + "-dead-letters"));
         member.Acknowledge(_offsets[0]);
         Assert.Equal([1, 2, 3, 4, 5, 6, 7, 8, 9], Drain(member));
     }
@@ -149,6 +165,28 @@ public sealed class GroupDamageTests : IDisposable
         Assert.Equal([0, 1, 2, 4, 5, 6, 7, 8, 9], all.Order());
         Assert.Throws<GroupMemberFencedException>(() => dead.Acknowledge(_offsets[1]));
         dead.Dispose();
+    }
+
+    /// <summary>Its head is whole, and no member could work with what follows.</summary>
+    [Fact]
+    public void DamagedTable_OpenedAlone_IsMadeAnewOfItsCopy()
+    {
+        using (MappedFileQueue queue = Make())
+        using (MappedFileGroupMember member = queue.OpenGroupMember("workers"))
+        {
+            ReadBatch(member, [], countMax: 4);
+            member.Acknowledge();
+        }
+
+        using (FileStream file = File.OpenWrite(_store.PathOf("offset", "groups", "workers.group")))
+        {
+            file.Position = GroupLayout.NextAt;
+            file.Write([0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]);
+        }
+
+        using MappedFileQueue again = new(_options);
+        using MappedFileGroupMember next = again.OpenGroupMember("workers");
+        Assert.Equal([4, 5, 6, 7, 8, 9], Drain(next));
     }
 
     [Fact]

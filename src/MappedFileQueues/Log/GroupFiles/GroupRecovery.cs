@@ -73,8 +73,11 @@ internal sealed class GroupRecovery(
             using MappedRegion? region = opened is null ? null : GroupFile.Map(opened, storeId, file, writable: true);
             if (region is null)
                 return true;
+            GroupTable table = new(region);
+            // Words that cannot be: its members would refuse it for ever.
+            GroupScan.FindFloor(table, file);
             if (!PlantedFaults.Has(PlantedFault.GroupGenerationReset))
-                ForgetOwners(new GroupTable(region));
+                ForgetOwners(table);
             return true;
         }
         catch (QueueCorruptException)

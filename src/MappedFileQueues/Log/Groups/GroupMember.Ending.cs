@@ -1,4 +1,5 @@
 using MappedFileQueues.Format.Groups;
+using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Log.Groups;
@@ -117,8 +118,7 @@ internal sealed unsafe partial class GroupMember
         {
             ThrowIfNotInHand([offset]);
             GroupLease lease = _inHand.Find(offset, out int message)!;
-            ReadOnlySpan<byte> content = ReadForLetter(offset, out MessageHeaders? headers);
-            SendLetter(offset, attempts ?? lease.Deliveries, errorType, error, content, headers);
+            SendLetter(offset, attempts ?? lease.Deliveries, errorType, error);
             GroupMemberFencedException? fenced = null;
             End(lease, 1u << message, ref fenced);
             if (fenced is not null)
@@ -251,15 +251,23 @@ internal sealed unsafe partial class GroupMember
         _leases.Table.Add(GroupLayout.DeadLetteredAt, 1);
     }
 
-    /// <summary>By the walker: the caller may still use the message that is shown. It was verified when it was.</summary>
-    private ReadOnlySpan<byte> ReadForLetter(long offset, out MessageHeaders? headers)
+    /// <summary>
+    /// By a reader of its own, because the caller may still use the message that is shown. It verifies: a damaged message must
+    /// not come back from its letter as a whole one.
+    /// </summary>
+    private void SendLetter(long offset, int deliveries, string type, string reason)
     {
-        _walkedFrom = -1;
-        _walker.MoveTo(offset);
-        Reading.ReadStatus status = _walker.TryRead(out byte* payload, out int length);
-        bool isThere = status == Reading.ReadStatus.Message && _walker.Offset == offset;
-        headers = isThere ? _walker.CopyHeaders() : null;
-        _walker.PutBack();
-        return isThere ? new ReadOnlySpan<byte>(payload, length) : [];
+        LogReader reader = new(_store, retention: _around.Retention);
+        try
+        {
+            reader.MoveTo(offset);
+            if (reader.TryRead(out byte* payload, out int length) != ReadStatus.Message || reader.Offset != offset)
+                throw NoMessageAt(offset);
+            SendLetter(offset, deliveries, type, reason, new ReadOnlySpan<byte>(payload, length), reader.CopyHeaders());
+        }
+        finally
+        {
+            reader.ReleaseSegment();
+        }
     }
 }

@@ -148,13 +148,21 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
             while (!found)
             {
                 if (batch.Lease is { } lease && lease.Call == _call && batch.Message < lease.Count)
-                    found = TryShow(lease, batch.Message++, out payload, out length);
+                {
+                    // Not what an operator has taken away meanwhile.
+                    int message = batch.Message++;
+                    found = (lease.Left & (1u << message)) != 0 && TryShow(lease, message, out payload, out length);
+                }
                 else if ((batch.Lease is not null && batch.Lease.Call != _call)
                     || (timeout is null && (batch.Lease is { IsSingle: true } || _inHand.Count >= _options.UnacknowledgedMax))
                     || !TryTakeLease(countMax, timeout, cancellationToken, out lease))
+                {
                     break;
+                }
                 else
+                {
                     batch = new BatchPlace(lease);
+                }
             }
 
             _reader.NoteSpan();
@@ -461,10 +469,13 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         if (status == ReadStatus.Message && _reader.Offset == offset)
             return;
         _reader.PutBack();
-        throw new QueueCorruptException($"The log has no message where the group has one: offset={offset}, group=\"{Group}\", "
-            + $"file={_file.File}, path={_store.Path}. Acknowledge it to step over it, or reset the group.",
-            _file.File, offset);
+        throw NoMessageAt(offset);
     }
+
+    private QueueCorruptException NoMessageAt(long offset) => new(
+        $"The log has no message where the group has one: offset={offset}, group=\"{Group}\", file={_file.File}, "
+        + $"path={_store.Path}. Acknowledge it to step over it, or reset the group.",
+        _file.File, offset);
 
     /// <summary>
     /// What was removed is finished. Damage ends the message with the policies that step over it; otherwise it stays in hand:

@@ -4,6 +4,7 @@ using MappedFileQueues.Format;
 using MappedFileQueues.Hosting;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Diagnostics.HealthChecks;
+using Microsoft.Extensions.Hosting;
 
 namespace MappedFileQueues.Tests.Hosting.Consumers;
 
@@ -328,6 +329,29 @@ public sealed class GroupConsumerTests
 
         Assert.Equal([0, 1, 2], messages);
         Assert.Equal(0, host.Log.CountOf(206));
+    }
+
+    /// <summary>A handler whose own call ends with the application has not refused its message.</summary>
+    [Theory]
+    [InlineData("structs")]
+    [InlineData("struct batches")]
+    public async Task Stop_HandlerEndsWithTheApplication_GivesTheMessageBackWithoutADelivery(string kind)
+    {
+        CancellationToken ends = default;
+        _script.OnMessage = (_, _, _) => new ValueTask(Task.Delay(Timeout.Infinite, ends));
+        await using TestHost host = MakeHost(kind, options => options.AttemptsMax = 1);
+        ends = host.Provider.GetRequiredService<IHostApplicationLifetime>().ApplicationStopping;
+        MappedFileQueue<long> queue = host.Get<MappedFileQueue<long>>("orders");
+        Produce(host, kind, 3);
+        await host.StartAsync();
+        Eventually.Equal(1, () => _script.Seen.Count);
+        await host.StopAsync();
+
+        Assert.Equal((0, 1, 0), (host.Log.CountOf(204), host.Log.CountOf(202), host.Log.CountOf(206)));
+        Assert.False(Directory.Exists(host.StorePath + "-dead-letters"));
+        using MappedFileGroupMember<long> next = queue.OpenGroupMember("workers");
+        Assert.True(next.TryConsume(out long message));
+        Assert.Equal((0, 1), (message, next.DeliveryCount));
     }
 
     /// <summary>A file is where the folder of the letters should be, until it is removed.</summary>

@@ -241,6 +241,25 @@ public sealed class HostedConsumerTests
     }
 
     [Fact]
+    public async Task Stop_HandlerEndsWithTheApplication_IsNoRefusal()
+    {
+        CancellationToken ends = default;
+        _script.OnMessage = (_, _, _) => new ValueTask(Task.Delay(Timeout.Infinite, ends));
+        await using TestHost host = MakeHost(services => services.AddMappedFileConsumer<long, LongHandler>(
+            "orders", options => (options.AttemptsMax, options.OnFailure) = (1, HandlerFailureAction.DeadLetter)));
+        ends = host.Provider.GetRequiredService<IHostApplicationLifetime>().ApplicationStopping;
+        await host.StartAsync();
+        Produce(host, 1);
+        Eventually.Equal(1, () => _script.Seen.Count);
+
+        await host.StopAsync();
+
+        Assert.Equal(0, Committed(host.Get<MappedFileQueue<long>>("orders").GetInfo()));
+        Assert.Equal((0, 0), (host.Log.CountOf(204), host.Log.CountOf(206)));
+        Assert.False(Directory.Exists(host.StorePath + "-dead-letters"));
+    }
+
+    [Fact]
     public async Task Stop_BetweenAttempts_DoesNotWaitForThePause()
     {
         _script.OnMessage = (_, _, _) => throw new InvalidOperationException("Never.");

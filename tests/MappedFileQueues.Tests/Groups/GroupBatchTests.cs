@@ -1,0 +1,45 @@
+using MappedFileQueues.Engine;
+using MappedFileQueues.Format;
+
+namespace MappedFileQueues.Tests.Groups;
+
+/// <summary>Batches that a member shows one by one, in place.</summary>
+public sealed class GroupBatchTests : IDisposable
+{
+    private readonly TempStore _store = new();
+
+    public void Dispose() => _store.Dispose();
+
+    /// <summary>What an operator has taken away is another member's by then.</summary>
+    [Fact]
+    public void ConsumeBatch_FencedOnTheWay_ShowsNothingThatOthersHave()
+    {
+        MappedFileQueueOptions options = new() { StorePath = _store.StorePath, Durability = DurabilityLevel.PageCache };
+        using MappedFileQueue queue = new(options);
+        for (int i = 0; i < 5; i++)
+            queue.Producer.Produce(BitConverter.GetBytes(i));
+        using MappedFileGroupMember member = queue.OpenGroupMember("workers");
+        List<int> shown = [];
+        using (GroupBatch batch = member.ConsumeBatch(10))
+        {
+            foreach (ReadOnlySpan<byte> message in batch)
+            {
+                shown.Add(BitConverter.ToInt32(message));
+                if (shown.Count > 1)
+                    continue;
+                using (StoreEngine operating = new(options, StoreKind.Messages, 0, 0))
+                    Assert.Equal(1, operating.FenceGroupMember("workers", member.Slot));
+                Assert.Throws<GroupMemberFencedException>(() => member.Acknowledge(member.MessageOffset));
+            }
+        }
+
+        Assert.Equal([0], shown);
+        Assert.Equal(0, member.UnacknowledgedCount);
+        using MappedFileGroupMember other = queue.OpenGroupMember("workers");
+        for (int i = 0; i < 5; i++)
+        {
+            Assert.True(other.TryConsume(out ReadOnlySpan<byte> message));
+            Assert.Equal(i, BitConverter.ToInt32(message));
+        }
+    }
+}
