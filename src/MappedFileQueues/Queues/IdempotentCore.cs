@@ -234,7 +234,7 @@ internal sealed class IdempotentCore : SingleCaller
             _disposed = true;
             try
             {
-                NoteLast();
+                NoteAtEnd();
             }
             finally
             {
@@ -353,6 +353,20 @@ internal sealed class IdempotentCore : SingleCaller
             _file.Raise(_notedLast, _notedEnd);
             (_notedLast, _notedEnd) = (_last, _end);
         }
+    }
+
+    /// <summary>
+    /// A call of another thread may be between a sequence and its offset. Then nothing is noted: the log says it all.
+    /// </summary>
+    [SkipLocalsInit]
+    private unsafe void NoteAtEnd()
+    {
+        byte here;
+        if (!TryBegin(&here, out _) && !Take(&here))
+            return;
+        if (!_isAwaited)
+            NoteLast();
+        EndCall();
     }
 
     private void NoteLast()

@@ -4,8 +4,8 @@ using MappedFileQueues.Tests.Crash.Groups;
 namespace MappedFileQueues.TestPeer.Verbs;
 
 /// <summary>
-/// `group-work STORE RECORD MESSAGES WORKERS WORKER`: works as a member of a group until it is killed, in batches of any size; some
-/// messages it rejects, and it acknowledges the others in two parts. Prints `open` when it begins.
+/// `group-work STORE RECORD MESSAGES WORKERS WORKER`: works as a member of a group until it is killed, in batches of any size;
+/// some messages it rejects, and it acknowledges the others in two parts. Prints `open` when it begins.
 /// </summary>
 internal static class GroupWorkVerb
 {

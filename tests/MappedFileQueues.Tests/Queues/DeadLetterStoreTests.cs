@@ -42,7 +42,7 @@ public sealed class DeadLetterStoreTests : IDisposable
     [InlineData(FullMode.Throw, false)]
     [InlineData(FullMode.Wait, false)]
     [InlineData(FullMode.Throw, true)]
-    public void Retry_QueueIsFull_WhatItHasGotIsSettled(FullMode fullMode, bool hasTwins)
+    public async Task Retry_QueueIsFull_WhatItHasGotIsSettled(FullMode fullMode, bool hasTwins)
     {
         int[] numbers = hasTwins ? [.. Numbers[..5], .. Numbers, .. Numbers[..30]] : Numbers;
         Fill(numbers);
@@ -63,7 +63,7 @@ public sealed class DeadLetterStoreTests : IDisposable
                 });
                 Assert.Throws<OperationCanceledException>(
                     () => Letters.Retry(queue, fromAnyStore: true, cancellationToken: stop.Token));
-                stopping.Wait();
+                await stopping;
             }
         }
 

@@ -58,8 +58,8 @@ public sealed class GroupStormTests
     }
 
     /// <summary>
-    /// A million messages, eight members, 300 kills. A message comes again for each rejection and each death of one who had it, and
-    /// not otherwise; it is acknowledged once, or its holder died within the call.
+    /// A million messages, eight members, 300 kills. A message comes again for each rejection and each death of one who had it,
+    /// and not otherwise; it is acknowledged once, or its holder died within the call.
     /// </summary>
     [Fact]
     [Trait("Category", "Laboratory")]
