@@ -88,6 +88,11 @@ internal sealed unsafe class GroupActor(
                 Take();
                 Acknowledge(_inHand.Count);
                 return;
+            case GroupHabit.RejectAll when choice >= 40:
+                if (_inHand.Count == 0)
+                    Take();
+                Reject();
+                return;
             default:
                 OperateMixed(choice);
                 return;
@@ -345,8 +350,9 @@ internal sealed unsafe class GroupActor(
             return;
         GroupMessage message = _inHand[random.Next(_inHand.Count)];
         // The letter of a message that is removed cannot be written; it stays in hand.
-        bool isLetter = random.Next(2) == 0 && !model.Plan.Drops;
-        TimeSpan delay = random.Next(3) == 0 ? TimeSpan.FromMilliseconds(random.Next(1, 100)) : TimeSpan.Zero;
+        bool rejectsAll = model.Plan.Habit == GroupHabit.RejectAll;
+        bool isLetter = !rejectsAll && random.Next(2) == 0 && !model.Plan.Drops;
+        TimeSpan delay = !rejectsAll && random.Next(3) == 0 ? TimeSpan.FromMilliseconds(random.Next(1, 100)) : TimeSpan.Zero;
         _wasFencedInCall = _fencesUnderWay > 0;
         _inHand.Remove(message);
         bool wasMine = message.Holder == this;

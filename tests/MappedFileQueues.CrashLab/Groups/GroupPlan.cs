@@ -13,6 +13,9 @@ internal enum GroupHabit
 
     /// <summary>They take messages one by one, and end them at once.</summary>
     TakeAndEnd,
+
+    /// <summary>They reject what they take, until it goes to the dead letters.</summary>
+    RejectAll,
 }
 
 /// <summary>What kind of store a seed makes, and how its group is used.</summary>
@@ -38,6 +41,7 @@ internal sealed record GroupPlan
         {
             1 => GroupHabit.EndAndTrim,
             3 => GroupHabit.DropHalf,
+            4 => GroupHabit.RejectAll,
             5 => GroupHabit.TakeAndEnd,
             _ => GroupHabit.Mixed,
         };
@@ -47,6 +51,8 @@ internal sealed record GroupPlan
             (BatchMax, LengthMax) = (40, 500);
         if (Habit == GroupHabit.TakeAndEnd)
             (PlaceCount, BatchMax) = (4, 1);
+        if (Habit == GroupHabit.RejectAll)
+            (PlaceCount, Trims, DeliveriesMax) = (4, false, random.Next(1, 3));
         byte[] id = new byte[16];
         random.NextBytes(id);
         StoreId = new Guid(id);

@@ -197,7 +197,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
             return true;
         _leases.ReadNext(out long end);
         Span<long> offset = stackalloc long[1];
-        bool isThere = WalkOnward(end, offset, out _) > 0;
+        bool isThere = WalkOnward(end, offset, out _) != 0;
         if (isThere)
             _walkedFrom = -1;
         return isThere;
@@ -257,6 +257,8 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         {
             NextWord next = _leases.ReadNext(out long end);
             int count = WalkOnward(end, lease.Offsets.AsSpan(0, countMax), out long handedOutTo);
+            if (count < 0)
+                continue;
             if (count == 0)
                 return false;
             // One that was taken and not used serves at the next attempt.
@@ -288,7 +290,9 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         return lease;
     }
 
-    /// <summary>Walks from the end of the last hand-out to the next messages; returns how many there are.</summary>
+    /// <summary>
+    /// Walks from the end of the last hand-out to the next messages; returns how many there are, or -1 when it is the end no more.
+    /// </summary>
     private int WalkOnward(long end, Span<long> offsets, out long walkedTo)
     {
         while (true)
@@ -310,6 +314,13 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
                         + "Move with a seek, or open with OnOutOfRange.");
                 return Walk(long.MaxValue, offsets, out walkedTo);
             }
+            catch (OffsetOutOfRangeException) when (IsPassed(end))
+            {
+                // Others have ended what was there, and a removal came, since the caller read the word.
+                _walkedFrom = -1;
+                walkedTo = end;
+                return -1;
+            }
             catch (OffsetOutOfRangeException) when (_options.OnOutOfRange != OutOfRangePolicy.Throw)
             {
                 // Not when the walk has only entered the next segment: it begins there anew.
@@ -324,6 +335,12 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
                 throw;
             }
         }
+    }
+
+    private bool IsPassed(long end)
+    {
+        _leases.ReadNext(out long now);
+        return now != end;
     }
 
     /// <summary>Passes messages that begin before a limit; ends early where the log does, or at damage after the first.</summary>

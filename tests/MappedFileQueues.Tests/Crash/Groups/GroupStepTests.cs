@@ -268,6 +268,33 @@ public sealed class GroupStepTests
         Assert.Equal(0, member.UnacknowledgedCount);
     }
 
+    /// <summary>
+    /// It has read where the next messages are; then others end these, and they are removed. It threw OffsetOutOfRangeException:
+    /// the laboratory found that, one seed in a hundred.
+    /// </summary>
+    [Fact]
+    public void Member_StoppedBehindTheWord_WhatOthersEndedAndRemovedIsPassed()
+    {
+        using var store = new CrashStore(segmentSize: 4096);
+        using MappedFileQueue survivor = store.Open();
+        using PeerAgent child = StartMember(store, survivor);
+        child.Trap("GroupNextRead", 1, "stop");
+        child.Send("take count=1");
+        child.WaitUntilStopped();
+
+        using (MappedFileGroupMember member = survivor.OpenGroupMember("workers", s_options))
+        {
+            CrashStore.Append(survivor, Enumerable.Range(Count, 500).Select(i => $"m-{i}"));
+            for (int i = 0; i < Count + 500; i++)
+                Assert.Equal($"m-{i}:1", TakeOne(member));
+        }
+
+        Assert.True(survivor.Trim(long.MaxValue) > 4096);
+        CrashStore.Append(survivor, "more");
+        child.Continue();
+        Assert.Equal("ok more:1", child.Answer());
+    }
+
     [Fact]
     public void Member_Fenced_WhenItGoesOnItsCallsThrowAndThenSucceed()
     {
