@@ -291,7 +291,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
     }
 
     /// <summary>
-    /// Walks from the end of the last hand-out to the next messages; returns how many there are, or -1 when it is the end no more.
+    /// Walks from the end of the last hand-out to the next messages; returns how many there are, or -1 when that end is passed.
     /// </summary>
     private int WalkOnward(long end, Span<long> offsets, out long walkedTo)
     {
