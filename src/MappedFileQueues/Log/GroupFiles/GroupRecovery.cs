@@ -23,17 +23,19 @@ namespace MappedFileQueues.Log.GroupFiles;
 /// <param name="directory">The store.</param>
 /// <param name="storeId">Its id.</param>
 /// <param name="time">Its clock.</param>
-/// <param name="countMessages">As <see cref="SavedGroup.ClampTo"/> has it.</param>
-internal sealed class GroupRecovery(
-    HeldDirectory directory, Guid storeId, TimeProvider time, Func<long, long, long?> countMessages)
+internal sealed class GroupRecovery(HeldDirectory directory, Guid storeId, TimeProvider time)
 {
-    public void Run(bool isAfterPowerLoss, long tail, long epoch)
+    /// <param name="isAfterPowerLoss">Whether the tables count no more.</param>
+    /// <param name="tail">The end of the log.</param>
+    /// <param name="epoch">The store's.</param>
+    /// <param name="countMessages">As <see cref="SavedGroup.ClampTo"/> has it.</param>
+    public void Run(bool isAfterPowerLoss, long tail, long epoch, Func<long, long, long?> countMessages)
     {
         RemoveLeftovers();
         foreach (string name in GroupFile.Names(directory))
         {
             bool isBelieved = !isAfterPowerLoss || PlantedFaults.Has(PlantedFault.GroupLiveBelievedAfterCut);
-            if (!(isBelieved && TryForgetOwners(name)) && !TryMakeAnew(name, tail, epoch) && isAfterPowerLoss)
+            if (!(isBelieved && TryForgetOwners(name)) && !TryMakeAnew(name, tail, epoch, countMessages) && isAfterPowerLoss)
                 Refuse(name);
         }
     }
@@ -101,7 +103,7 @@ internal sealed class GroupRecovery(
             table.TryChange(record, state, state.With(state.Kind, owner: 0));
     }
 
-    private bool TryMakeAnew(string name, long tail, long epoch)
+    private bool TryMakeAnew(string name, long tail, long epoch, Func<long, long, long?> countMessages)
     {
         if (GroupFile.ReadSaved(directory, storeId, name) is not { } saved)
             return false;

@@ -81,7 +81,7 @@ internal sealed unsafe class PageCacheLossDetector(
                 return true;
         }
 
-        return new GroupRecovery(directory, meta.StoreId, TimeProvider.System, static (_, _) => null).IsAstray(IsAstray);
+        return new GroupRecovery(directory, meta.StoreId, TimeProvider.System).IsAstray(IsAstray);
 
         bool IsAstray(long offset) => (offset > tail && offset <= end) || isInClaim(offset);
     }

@@ -154,8 +154,8 @@ internal sealed unsafe class StoreRecovery(
         // Whoever made the store, or its policy, may have died between the rename and its flush.
         directory.FlushEntries("");
         // Nothing is at or after the tail, unless damage ended the search for it.
-        new GroupRecovery(directory, meta.StoreId, time, CountMessages)
-            .Run(isCut, tail.CorruptAt < 0 ? tail.Offset : long.MaxValue, epoch);
+        new GroupRecovery(directory, meta.StoreId, time)
+            .Run(isCut, tail.CorruptAt < 0 ? tail.Offset : long.MaxValue, epoch, CountMessages);
         slots.ResetWornOut();
         long logStart = Math.Max(removed, FindLogStart(tail.Offset, segments, isTrusted: isControlValid && !isCut));
         bool isWholeAgain = tail.CorruptAt < 0;
