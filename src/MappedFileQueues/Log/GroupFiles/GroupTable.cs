@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Memory;
@@ -15,31 +16,31 @@ namespace MappedFileQueues.Log.GroupFiles;
 /// </summary>
 internal sealed unsafe class GroupTable(MappedRegion region)
 {
-    private readonly byte* _records = region.Pointer;
+    private readonly byte* _start = region.Pointer;
 
     /// <summary>The record of a single.</summary>
     public static int Single(int number) => GroupLayout.RangeCount + number;
 
     public static bool IsSingle(int record) => record >= GroupLayout.RangeCount;
 
-    public ulong* RoomSequence => region.Word(GroupLayout.RoomSequenceAt);
+    public ulong* RoomSequence => Word(GroupLayout.RoomSequenceAt);
 
-    public ulong* RoomFlag => region.Word(GroupLayout.RoomFlagAt);
+    public ulong* RoomFlag => Word(GroupLayout.RoomFlagAt);
 
     /// <summary>The head of the page.</summary>
-    public ReadOnlySpan<byte> Head => new(region.Pointer, GroupLayout.HeadLength);
+    public ReadOnlySpan<byte> Head => new(_start, GroupLayout.HeadLength);
 
     /// <summary>When the group was made.</summary>
     public DateTimeOffset Made => DateTimeOffset.FromUnixTimeMilliseconds(
         Math.Clamp(MemoryMarshal.Read<long>(Head[32..]), 0, DateTimeOffset.MaxValue.ToUnixTimeMilliseconds()));
 
     // P50 acquire: then the words of its record; pairs with P50 full in TryMoveNext.
-    public NextWord Next => new(SharedWord.ReadAcquire(region.Word(GroupLayout.NextAt)));
+    public NextWord Next => new(SharedWord.ReadAcquire(Word(GroupLayout.NextAt)));
 
     /// <summary>The hand-out itself.</summary>
     // P50 full: the record's words come first; pairs with P50 acquire in Next.
     public bool TryMoveNext(NextWord from, NextWord to) =>
-        SharedWord.CompareExchange(region.Word(GroupLayout.NextAt), from.Word, to.Word);
+        SharedWord.CompareExchange(Word(GroupLayout.NextAt), from.Word, to.Word);
 
     // P51 acquire: pairs with P51 full in TryChange.
     public LeaseState State(int record) => new(SharedWord.ReadAcquire(Word(record, GroupLayout.StateIn)));
@@ -80,6 +81,7 @@ internal sealed unsafe class GroupTable(MappedRegion region)
     public int Place(int single) => (int)(SharedWord.ReadAcquire(Word(single, GroupLayout.PlaceIn)) & 0xFF) - 1;
 
     /// <summary>Everything about a range that is being filled, before `next` names it.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void FillRange(int range, uint tag, long start, long end, int count, long sinceMs)
     {
         // P53 release: not before the state says filling; pairs with P53 acquire in Start.
@@ -119,7 +121,7 @@ internal sealed unsafe class GroupTable(MappedRegion region)
 
     /// <summary>No returned message is due before it, as far as this hint goes; a look mends it.</summary>
     // P54 acquire: pairs with P54 full in LowerEarliestDue.
-    public long EarliestDue => (long)SharedWord.ReadAcquire(region.Word(GroupLayout.EarliestDueAt));
+    public long EarliestDue => (long)SharedWord.ReadAcquire(Word(GroupLayout.EarliestDueAt));
 
     /// <summary>A message is due then: members that find it later need not scan before.</summary>
     public void LowerEarliestDue(long dueMs)
@@ -129,7 +131,7 @@ internal sealed unsafe class GroupTable(MappedRegion region)
             long now = EarliestDue;
             // P54 full: before and after the single waits; pairs with P54 acquire in EarliestDue.
             if (now <= dueMs
-                || SharedWord.CompareExchange(region.Word(GroupLayout.EarliestDueAt), (ulong)now, (ulong)dueMs))
+                || SharedWord.CompareExchange(Word(GroupLayout.EarliestDueAt), (ulong)now, (ulong)dueMs))
                 return;
         }
     }
@@ -137,7 +139,7 @@ internal sealed unsafe class GroupTable(MappedRegion region)
     /// <summary>A scan that began when the hint said <paramref name="from"/> has found a later one.</summary>
     // P54 full: only what was read before the scan; pairs with P54 acquire in EarliestDue.
     public void RaiseEarliestDue(long from, long to) =>
-        SharedWord.CompareExchange(region.Word(GroupLayout.EarliestDueAt), (ulong)from, (ulong)to);
+        SharedWord.CompareExchange(Word(GroupLayout.EarliestDueAt), (ulong)from, (ulong)to);
 
     /// <summary>Ranges below it were used.</summary>
     public int UsedRanges => (int)Math.Min((uint)Used, GroupLayout.RangeCount);
@@ -153,23 +155,25 @@ internal sealed unsafe class GroupTable(MappedRegion region)
             ulong now = Used;
             ulong to = Math.Max((uint)now, (uint)ranges) | ((ulong)Math.Max((uint)(now >> 32), (uint)singles) << 32);
             // P54 full: before the record is taken; pairs with P54 acquire in Used.
-            if (to == now || SharedWord.CompareExchange(region.Word(GroupLayout.UsedAt), now, to))
+            if (to == now || SharedWord.CompareExchange(Word(GroupLayout.UsedAt), now, to))
                 return;
         }
     }
 
     /// <summary>One of the three counters.</summary>
-    public long Counter(int position) => (long)SharedWord.ReadAcquire(region.Word(position)); // P55 relaxed: information.
+    public long Counter(int position) => (long)SharedWord.ReadAcquire(Word(position)); // P55 relaxed: information.
 
     public void Add(int position, int count) =>
-        SharedWord.Add(region.Word(position), (ulong)count); // P55 relaxed: information.
+        SharedWord.Add(Word(position), (ulong)count); // P55 relaxed: information.
 
     // P54 acquire: pairs with P54 full in RaiseUsed.
-    private ulong Used => SharedWord.ReadAcquire(region.Word(GroupLayout.UsedAt));
+    private ulong Used => SharedWord.ReadAcquire(Word(GroupLayout.UsedAt));
 
     private ulong* Word(int record, int position)
     {
         Debug.Assert(record is >= 0 and < GroupLayout.RangeCount + GroupLayout.SingleCount, "Checked where it was read.");
-        return (ulong*)(_records + GroupLayout.RecordAt(record) + position);
+        return Word(GroupLayout.RecordAt(record) + position);
     }
+
+    private ulong* Word(int position) => (ulong*)(_start + position);
 }

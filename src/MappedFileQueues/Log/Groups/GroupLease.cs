@@ -1,4 +1,5 @@
 using System.Numerics;
+using System.Runtime.CompilerServices;
 using MappedFileQueues.Format.Groups;
 
 namespace MappedFileQueues.Log.Groups;
@@ -43,38 +44,44 @@ internal sealed class GroupLease
     }
 }
 
-/// <summary>All that a member has in hand, in the order in which it got it.</summary>
+/// <summary>All that a member has in hand, in the order in which it got it: a ring of leases that serve again.</summary>
 internal sealed class LeasesInHand
 {
-    private readonly List<GroupLease> _leases = [];
-    private readonly Stack<GroupLease> _free = [];
-    private GroupLease? _rented;
-    private int _first;
+    /// <summary>Its length is a power of two. A lease outside of what is in hand is free.</summary>
+    private GroupLease[] _ring = [new(), new()];
     private int _found;
 
     /// <summary>The number of messages in hand.</summary>
     public int Count { get; private set; }
 
     /// <summary>The places of leases, for a loop from the last one on.</summary>
-    public int First => _first;
+    public int First { get; private set; }
 
-    public int End => _leases.Count;
+    public int End { get; private set; }
 
-    public GroupLease this[int place] => _leases[place];
+    public GroupLease this[int place] => _ring[place & (_ring.Length - 1)];
 
     /// <summary>A lease to be filled; in hand from <see cref="Begin"/> on.</summary>
-    public GroupLease Rent() => _rented ??= _free.TryPop(out GroupLease? used) ? used : new GroupLease();
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public GroupLease Rent()
+    {
+        while (First != End && this[First].Left == 0)
+            First++;
+        if (First == End)
+            First = End = _found = 0;
+        if (End - First == _ring.Length)
+            MakeRoom();
+        return this[End];
+    }
 
     /// <summary>The messages of the lease that was rented are in hand.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public GroupLease Begin()
     {
-        GroupLease lease = Rent();
-        _rented = null;
-        Trim();
+        GroupLease lease = this[End++];
         lease.Left = LeaseBits.Mask(lease.Count);
         lease.Shown = 0;
         Count += lease.Count;
-        _leases.Add(lease);
         return lease;
     }
 
@@ -89,15 +96,15 @@ internal sealed class LeasesInHand
     public GroupLease? Find(long offset, out int message)
     {
         // Acknowledged in the order in which they came, which is usual, they are found at once.
-        for (int i = Math.Max(_found, _first); i < Math.Min(_found + 2, _leases.Count); i++)
+        for (int i = Math.Max(_found, First); i < Math.Min(_found + 2, End); i++)
         {
-            if ((message = _leases[i].Find(offset)) >= 0)
+            if ((message = this[i].Find(offset)) >= 0)
                 return Note(i);
         }
 
-        for (int i = _leases.Count - 1; i >= _first; i--)
+        for (int i = End - 1; i >= First; i--)
         {
-            if ((message = _leases[i].Find(offset)) >= 0)
+            if ((message = this[i].Find(offset)) >= 0)
                 return Note(i);
         }
 
@@ -105,33 +112,33 @@ internal sealed class LeasesInHand
         return null;
     }
 
-    private GroupLease Note(int index)
+    private GroupLease Note(int place)
     {
-        _found = index;
-        return _leases[index];
+        _found = place;
+        return this[place];
     }
 
-    /// <summary>Leases that have ended serve again: those at the front at once, the others when the list has grown.</summary>
-    private void Trim()
+    /// <summary>The leases that have ended come last, in a ring twice as long when they are few.</summary>
+    private void MakeRoom()
     {
-        while (_first < _leases.Count && _leases[_first].Left == 0)
-            _free.Push(_leases[_first++]);
-        if (_first == _leases.Count)
+        GroupLease[] inOrder = new GroupLease[_ring.Length];
+        int kept = 0;
+        int ended = _ring.Length;
+        for (int i = First; i < End; i++)
         {
-            _leases.Clear();
-            (_first, _found) = (0, 0);
+            if (this[i].Left != 0)
+                inOrder[kept++] = this[i];
+            else
+                inOrder[--ended] = this[i];
         }
-        else if (_leases.Count == _leases.Capacity && _leases.Count > 0)
-        {
-            for (int i = _first; i < _leases.Count; i++)
-            {
-                if (_leases[i].Left == 0)
-                    _free.Push(_leases[i]);
-            }
 
-            _leases.RemoveRange(0, _first);
-            _leases.RemoveAll(lease => lease.Left == 0);
-            (_first, _found) = (0, 0);
+        if (kept > _ring.Length / 2)
+        {
+            Array.Resize(ref inOrder, 2 * _ring.Length);
+            for (int i = _ring.Length; i < inOrder.Length; i++)
+                inOrder[i] = new GroupLease();
         }
+
+        (_ring, First, End, _found) = (inOrder, 0, kept, 0);
     }
 }

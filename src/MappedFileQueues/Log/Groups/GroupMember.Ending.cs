@@ -164,7 +164,7 @@ internal sealed unsafe partial class GroupMember
 
     private void BeginCall()
     {
-        _reader.BeginLongCall();
+        _reader.BeginCall();
         if (!_reader.IsBarred)
             return;
         try

@@ -54,7 +54,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
     {
         message = default;
         bool found = false;
-        _reader.BeginLongCall();
+        _reader.BeginCall();
         try
         {
             BeginTaking();
@@ -63,7 +63,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         }
         finally
         {
-            _reader.EndCallIfBegun();
+            _reader.EndCall();
         }
 
         RaiseNotices();
@@ -207,11 +207,13 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
     {
         ThrowIfBarred();
         if (_inHand.Count >= _options.UnacknowledgedMax)
-            throw new InvalidOperationException("The member has as many messages in hand as it may: "
-                + $"UnacknowledgedMax={_options.UnacknowledgedMax}, group=\"{Group}\", path={_store.Path}. "
-                + "Acknowledge or reject some first.");
+            throw TooManyInHand();
         _call++;
     }
+
+    private InvalidOperationException TooManyInHand() => new("The member has as many messages in hand as it may: "
+                + $"UnacknowledgedMax={_options.UnacknowledgedMax}, group=\"{Group}\", path={_store.Path}. "
+                + "Acknowledge or reject some first.");
 
     /// <summary>
     /// Takes messages that are there: a returned one first, alone. Those that kill their processes do not make others look as if
@@ -295,6 +297,27 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
     /// </summary>
     private int WalkOnward(long end, Span<long> offsets, out long walkedTo)
     {
+        // Usually the walker is there, and the messages are in its mapping.
+        if (end == _walkedFrom && _walkStart >= _store.LogStart)
+        {
+            int count = 0;
+            while (count < offsets.Length && _walker.TryReadInPlace(out _, out _))
+            {
+                offsets[count++] = _walker.Offset;
+                _walker.Advance();
+            }
+
+            walkedTo = _walker.Offset;
+            if (count > 0)
+                return count;
+        }
+
+        return WalkSlowly(end, offsets, out walkedTo);
+    }
+
+    private int WalkSlowly(long end, Span<long> offsets, out long walkedTo)
+    {
+        _reader.TakeFromEnded();
         while (true)
         {
             try
@@ -473,7 +496,6 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
     private void BeginShow(GroupLease lease, int message)
     {
         lease.Shown |= 1u << message;
-        (_shown, _shownMessage) = (lease, message);
         (_shownOffset, _shownDeliveries) = (lease.Offsets[message], lease.Deliveries);
         if (!GroupLayout.IsOffset(_shownOffset))
             throw GroupScan.Corrupt(_file.File, lease.Record, "single", _shownOffset);
@@ -482,6 +504,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
 
     private void ReadSlowly(long offset, out byte* payload, out int length)
     {
+        _reader.TakeFromEnded();
         ReadStatus status = _reader.TryRead(out payload, out length);
         if (status == ReadStatus.Message && _reader.Offset == offset)
             return;
@@ -529,7 +552,6 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         long offset = lease.Offsets[0];
         if (!TryShow(lease, 0, out byte* payload, out int length))
             return;
-        _shown = null;
         try
         {
             if (!PlantedFaults.Has(PlantedFault.LetterAfterDone))

@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using System.Runtime.CompilerServices;
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Reading;
@@ -61,8 +62,13 @@ internal sealed unsafe partial class GroupMember
     /// </summary>
     private void LookNowAndThen()
     {
-        if (--_callsToLook > 0)
-            return;
+        if (--_callsToLook <= 0)
+            ReadClock();
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private void ReadClock()
+    {
         long now = Stopwatch.GetTimestamp();
         double waits = Stopwatch.GetElapsedTime(_clockReadAt, now) / (s_lookInterval / 2);
         _callsPerClock = (int)Math.Clamp(_callsPerClock / waits, 1, CallsPerLook);
@@ -86,6 +92,7 @@ internal sealed unsafe partial class GroupMember
     /// <summary>Looks for what the dead have held; true when something has changed.</summary>
     private bool Look()
     {
+        _reader.TakeFromEnded();
         _lookedAt = Stopwatch.GetTimestamp();
         _othersHold = true;
         GroupLook look = _leases.Look(this);
@@ -98,6 +105,7 @@ internal sealed unsafe partial class GroupMember
     private bool TryWait(int countMax, TimeSpan timeout, CancellationToken cancellationToken, out GroupLease lease)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
+        _reader.TakeFromEnded();
         if (timeout == TimeSpan.Zero)
         {
             lease = null!;

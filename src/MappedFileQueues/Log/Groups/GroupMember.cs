@@ -82,8 +82,6 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
     private readonly List<Action> _notices = [];
     private readonly Lock _disposing = new();
     private ReusedWait<bool> _untilSomething;
-    private GroupLease? _shown;
-    private int _shownMessage;
     private long _shownOffset = -1;
     private int _shownDeliveries;
     private long _call;
@@ -251,8 +249,12 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
     /// </summary>
     private void RaiseNotices()
     {
-        if (_notices.Count == 0)
-            return;
+        if (_notices.Count != 0)
+            RaiseNoticesNow();
+    }
+
+    private void RaiseNoticesNow()
+    {
         Action[] notices = [.. _notices];
         _notices.Clear();
         try
