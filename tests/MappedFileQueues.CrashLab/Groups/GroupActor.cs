@@ -238,8 +238,7 @@ internal sealed unsafe class GroupActor(
         }
         else
         {
-            member.BeginBatch();
-            BatchPlace batch = default;
+            BatchPlace batch = member.BeginBatch();
             int countMax = random.Next(1, model.Plan.BatchMax + 1);
             for (int i = 0; i < countMax; i++)
             {
@@ -249,7 +248,7 @@ internal sealed unsafe class GroupActor(
                 Got(member, payload, length);
             }
 
-            member.GiveBackUnshown();
+            member.GiveBackUnshown(in batch);
         }
 
         _isTaking = false;

@@ -42,4 +42,43 @@ public sealed class GroupBatchTests : IDisposable
             Assert.Equal(i, BitConverter.ToInt32(message));
         }
     }
+
+    /// <summary>The next call ends a batch: what was not shown by then goes to others, and nothing is in hand unknown.</summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void ConsumeBatch_AnotherCallOnTheWay_EndsAndGivesTheRestBack(bool acknowledges)
+    {
+        MappedFileQueueOptions options = new() { StorePath = _store.StorePath, Durability = DurabilityLevel.PageCache };
+        using MappedFileQueue queue = new(options);
+        for (int i = 0; i < 40; i++)
+            queue.Producer.Produce(BitConverter.GetBytes(i));
+        using MappedFileGroupMember member = queue.OpenGroupMember("workers");
+        List<int> shown = [];
+        // A range holds 32 messages: with all of them acknowledged, it serves again for the other call.
+        int last = acknowledges ? 32 : 3;
+        using (GroupBatch batch = member.ConsumeBatch(50))
+        {
+            foreach (ReadOnlySpan<byte> message in batch)
+            {
+                shown.Add(BitConverter.ToInt32(message));
+                if (acknowledges)
+                    member.Acknowledge(member.MessageOffset);
+                if (shown.Count == last)
+                    Assert.Equal(32, BitConverter.ToInt32(member.Consume()));
+            }
+        }
+
+        Assert.Equal(Enumerable.Range(0, last), shown);
+        Assert.Equal(acknowledges ? 1 : last + 1, member.UnacknowledgedCount);
+        using MappedFileGroupMember other = queue.OpenGroupMember("workers");
+        int next = acknowledges ? 33 : last;
+        while (other.TryConsume(out ReadOnlySpan<byte> message))
+        {
+            Assert.Equal(next, BitConverter.ToInt32(message));
+            next = next == 31 ? 33 : next + 1;
+        }
+
+        Assert.Equal(40, next);
+    }
 }

@@ -183,14 +183,12 @@ public sealed class GroupRandomTests : IDisposable
         {
             if (hand.Member.UnacknowledgedCount > 200)
                 return;
-            BatchPlace place = default;
-            hand.Member.BeginBatch();
+            BatchPlace place = hand.Member.BeginBatch();
             int countMax = _random.Next(1, 40);
             int count = 0;
             // Without a wait: the first may find nothing.
-            while (count < countMax && (count > 0
-                ? hand.Member.TryTakeNext(ref place, timeout: null, countMax - count, default, out byte* payload, out int length)
-                : hand.Member.TryTake(TimeSpan.Zero, default, out payload, out length)))
+            while (count < countMax && hand.Member.TryTakeNext(
+                ref place, count == 0 ? TimeSpan.Zero : null, countMax - count, default, out byte* payload, out int length))
             {
                 long number = Payload.Verify(new ReadOnlySpan<byte>(payload, length)).Number;
                 Message message = _messages[number];
@@ -205,7 +203,7 @@ public sealed class GroupRandomTests : IDisposable
                     break;
             }
 
-            hand.Member.GiveBackUnshown();
+            hand.Member.GiveBackUnshown(in place);
             Assert.Equal(hand.Numbers.Count, hand.Member.UnacknowledgedCount);
         }
 

@@ -145,16 +145,16 @@ internal sealed unsafe partial class GroupMember
     }
 
     /// <summary>
-    /// Gives back what the last batch has taken, but not what was shown. It does not count as a delivery. After the end all was
-    /// given back.
+    /// Gives back what a batch has taken, but not what was shown. It does not count as a delivery. After the end all was given
+    /// back.
     /// </summary>
-    public void GiveBackUnshown()
+    public void GiveBackUnshown(in BatchPlace batch)
     {
         _reader.BeginCall();
         try
         {
             if (!_reader.IsBarred)
-                GiveBackCall(keepsShown: true);
+                GiveBackCall(batch.Call, keepsShown: true);
         }
         finally
         {
@@ -217,12 +217,16 @@ internal sealed unsafe partial class GroupMember
         return result;
     }
 
-    /// <summary>Gives back what the last call took.</summary>
+    /// <summary>Gives back what a call took.</summary>
+    /// <param name="call">The call.</param>
     /// <param name="keepsShown">Only what the caller does not know of.</param>
-    private void GiveBackCall(bool keepsShown = false)
+    private void GiveBackCall(long call, bool keepsShown = false)
     {
-        for (int i = _inHand.End - 1; i >= _inHand.First && _inHand[i].Call == _call; i--)
-            GiveBack(_inHand[i], keepsShown ? ~_inHand[i].Shown : uint.MaxValue);
+        for (int i = _inHand.End - 1; i >= _inHand.First && _inHand[i].Call >= call; i--)
+        {
+            if (_inHand[i].Call == call)
+                GiveBack(_inHand[i], keepsShown ? ~_inHand[i].Shown : uint.MaxValue);
+        }
     }
 
     /// <summary>What has no room stays held by a slot that is about to be free, and is found there.</summary>

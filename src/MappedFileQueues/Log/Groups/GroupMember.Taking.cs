@@ -101,7 +101,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         catch
         {
             // The caller hears of none of them, unless it is the first one that is damaged: that stays in hand.
-            GiveBackCall(keepsShown: count == 0);
+            GiveBackCall(_call, keepsShown: count == 0);
             throw;
         }
         finally
@@ -114,12 +114,13 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
     }
 
     /// <summary>Begins a batch whose messages are shown one by one.</summary>
-    public void BeginBatch()
+    public BatchPlace BeginBatch()
     {
         _reader.BeginLongCall();
         try
         {
             BeginTaking();
+            return new BatchPlace(_call);
         }
         finally
         {
@@ -145,23 +146,24 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         try
         {
             ThrowIfBarred();
-            while (!found)
+            // Another call has ended it.
+            while (!found && batch.Call == _call)
             {
-                if (batch.Lease is { } lease && lease.Call == _call && batch.Message < lease.Count)
+                if (batch.Lease is { } lease && batch.Message < lease.Count)
                 {
                     // Not what an operator has taken away meanwhile.
                     int message = batch.Message++;
                     found = (lease.Left & (1u << message)) != 0 && TryShow(lease, message, out payload, out length);
                 }
-                else if ((batch.Lease is not null && batch.Lease.Call != _call)
-                    || (timeout is null && (batch.Lease is { IsSingle: true } || _inHand.Count >= _options.UnacknowledgedMax))
+                else if ((timeout is null
+                        && (batch.Lease is { IsSingle: true } || _inHand.Count >= _options.UnacknowledgedMax))
                     || !TryTakeLease(countMax, timeout, cancellationToken, out lease))
                 {
                     break;
                 }
                 else
                 {
-                    batch = new BatchPlace(lease);
+                    batch = new BatchPlace(_call, lease);
                 }
             }
 
@@ -573,5 +575,5 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
     }
 }
 
-/// <summary>How far a batch has come.</summary>
-internal record struct BatchPlace(GroupLease? Lease, int Message = 0);
+/// <summary>How far the batch of a call has come. The lease may serve again once all of it has ended.</summary>
+internal record struct BatchPlace(long Call, GroupLease? Lease = null, int Message = 0);

@@ -306,7 +306,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
         try
         {
             if (!_reader.IsBarred)
-                GiveBackCall();
+                GiveBackCall(_call);
         }
         finally
         {

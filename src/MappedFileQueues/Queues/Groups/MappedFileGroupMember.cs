@@ -105,8 +105,8 @@ public sealed class MappedFileGroupMember : IDisposable
         TryGet(timeout, cancellationToken, out message);
 
     /// <summary>
-    /// Waits for one message, then enumerates those that are there, each in place. A message that came back comes alone, so that
-    /// one that ends its process does not count against its neighbours.
+    /// Waits for one message, then enumerates those that are there, each in place. The next Consume ends it. A message that came
+    /// back comes alone, so that one that ends its process does not count against its neighbours.
     /// </summary>
     /// <param name="countMax">The largest number of messages to enumerate.</param>
     /// <param name="cancellationToken">Ends the wait for the first message.</param>
@@ -114,16 +114,11 @@ public sealed class MappedFileGroupMember : IDisposable
     public GroupBatch ConsumeBatch(int countMax = int.MaxValue, CancellationToken cancellationToken = default)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(countMax);
-        _core.BeginBatch();
         return new GroupBatch(_core, countMax, Timeout.InfiniteTimeSpan, cancellationToken);
     }
 
     /// <summary>The same for those that are there: it does not wait for the first one.</summary>
-    internal GroupBatch ConsumeBatchNow(int countMax)
-    {
-        _core.BeginBatch();
-        return new GroupBatch(_core, countMax, TimeSpan.Zero, CancellationToken.None);
-    }
+    internal GroupBatch ConsumeBatchNow(int countMax) => new(_core, countMax, TimeSpan.Zero, CancellationToken.None);
 
     /// <summary>Waits for a message without blocking a thread, and takes it.</summary>
     /// <param name="cancellationToken">Ends the wait.</param>
@@ -235,6 +230,7 @@ public ref struct GroupBatch
     internal GroupBatch(GroupMember member, int countMax, TimeSpan timeout, CancellationToken cancellationToken)
     {
         _member = member;
+        _place = member.BeginBatch();
         _cancellationToken = cancellationToken;
         _left = countMax;
         _timeout = timeout;
@@ -268,5 +264,5 @@ public ref struct GroupBatch
     }
 
     /// <summary>Gives back the messages that were taken together with those that were enumerated; foreach calls it.</summary>
-    public readonly void Dispose() => _member.GiveBackUnshown();
+    public readonly void Dispose() => _member.GiveBackUnshown(in _place);
 }
