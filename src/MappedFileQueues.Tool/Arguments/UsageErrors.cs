@@ -45,14 +45,14 @@ internal static class UsageErrors
     /// <summary>The library's message, unless it names a .NET type, which means nothing to a user of the command line.</summary>
     private static string Word(ParseError error)
     {
-        (string name, Type type) = error.SymbolResult switch
+        string name = error.SymbolResult switch
         {
-            OptionResult option => (option.Option.Name, option.Option.ValueType),
-            ArgumentResult { Parent: OptionResult option } => (option.Option.Name, option.Option.ValueType),
-            ArgumentResult argument => (argument.Argument.Name, argument.Argument.ValueType),
-            _ => ("", typeof(void)),
+            OptionResult option => option.Option.Name,
+            ArgumentResult { Parent: OptionResult option } => option.Option.Name,
+            ArgumentResult argument => argument.Argument.Name,
+            _ => "",
         };
-        if (!error.Message.Contains($"{type}", StringComparison.Ordinal))
+        if (name.Length == 0 || !error.Message.Contains("'System.", StringComparison.Ordinal))
             return error.Message;
         string given = string.Join(' ', error.SymbolResult!.Tokens.Select(token => token.Value));
         return $"{name} is a whole number within its limits, not '{given}'.";

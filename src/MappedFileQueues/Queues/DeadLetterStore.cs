@@ -77,7 +77,8 @@ public sealed class DeadLetterStore
     /// lost. The queue keeps a producer with an id for these letters, which takes up one page. Letters that are shown again,
     /// because the consumer was moved back, are not appended again up to the last one that was.
     /// </remarks>
-    /// <exception cref="QueueInUseException">Another call settles letters of this store.</exception>
+    /// <exception cref="QueueInUseException">Another call settles letters of this store, or the queue is Exclusive and has a
+    /// producer.</exception>
     /// <exception cref="InvalidOperationException">A message does not fit the queue.</exception>
     /// <exception cref="OperationCanceledException">The call was canceled.</exception>
     /// <inheritdoc cref="Read" path="/exception"/>

@@ -44,6 +44,7 @@ public sealed class UsageTests : IDisposable
     [InlineData("--interval", "top", "--interval", "infinite")]
     [InlineData("DIR", "top", "")]
     [InlineData("FILE", "import", "s", "")]
+    [InlineData("--offset", "deadletters", "list", "s", "--offset", "x")]
     [InlineData("--show", "retention", "s", "--show", "--none")]
     [InlineData("BROKER", "bridge", "forward", "s", " ,", "--stream", "o")]
     [InlineData("--stream", "bridge", "fetch", "amqp://127.0.0.1:1", "s", "--stream", "")]
