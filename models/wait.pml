@@ -1,9 +1,9 @@
 /*
 Waiting: no wake-up is lost, whoever dies, and wherever the fence stands.
 
-Models WakeSignal (flag, sequence, futex), the waiting loops of LogConsumer and AsyncWaiter, and what SharedAppender,
-ExclusiveAppender and ClaimRepair do after the store that makes frames readable; all in src/MappedFileQueues/Log.
-docs/DESIGN.md section 5.
+Models WakeSignal (flag, sequence, futex), the waiting loops of LogConsumer, AsyncWaiter and GroupMember, and what
+SharedAppender, ExclusiveAppender, ClaimRepair and GroupLeases do after the store that gives a waiter something; all in
+src/MappedFileQueues/Log. docs/DESIGN.md sections 5 and 10.
 
 There is no time-out here: one would hide every defect for as long as it lasts. The log is a row of frames; a waiter can
 go on over published frames and padding, and stops at a free or a claimed one.
@@ -29,8 +29,25 @@ Waker (publish, abandon, and repair alike; an exclusive one has set "fence neede
   waiter's longest sleep of a second covers it, and the next waker does. In the variants with dying wakers, the latecomer is
   that next waker.
 
+Members of a group (-DGROUP) wait in the same way, also for messages that come back. With the tags of the code:
+
+Giver (Reject; GiveBackAll at Dispose; TakeOver and LookAtSingle, when it finds a death):
+  1 GroupSingleTaken: a single becomes filling (P51);  2 lower the hint "earliest due" (P54);
+  3 GroupBitMoved: the message leaves its range (P52);  4 the single waits (P51);
+  5 GroupReturned: lower the hint again (P54);          6 the waker's 2 to 5.
+  A single that is rejected: 2, 4, 5, 6; a dead owner's: 4, 5, 6.
+Member (TryWait), after the waiter's 1 to 3:
+  4 take: where the hint says that one is due, the first single that waits, to held (P51); when none does, raise the hint if it
+    is what was read (P54); then a new message (P50);
+  5 look at the owners: give back what the dead have; a single that waits lowers the hint; note whether others hold something;
+  6 sleep as above, but not while the hint says that one is due, and 100 ms at most while others hold something.
+Member that waits without a thread (GroupRead): 4 and 5 in its call, before the waiter's 1 and 2. Then it looks only at the hint
+  and for new messages. Where others were handed some since its step 4, they hold something.
+The 100 ms are in the model: a sleep ends by itself when somebody has died since the look. A second is not: a scan that comes to
+its raise late hides what came back meanwhile, until somebody looks (variant scan-hides-single).
+
 What must be true:
-  overlooked  when nothing moves any more, no living waiter has a readable frame before it.
+  overlooked  when nothing moves any more, no living waiter has a readable frame before it, or a message that nobody alive holds.
 
 variant design                                holds
 variant design-dying-claimant                 holds             -DDYING_CLAIMANTS=1 -DWAITERS=1
@@ -46,7 +63,18 @@ variant design-dying-claimant-two-waiters     full-holds        -DDYING_CLAIMANT
 variant design-two-wakers-one-dies            full-holds        -DDYING_WAKERS=1
 variant design-exclusive-two-wakers-one-dies  full-holds        -DEXCLUSIVE -DDYING_WAKERS=1
 variant design-three-frames                   full-holds        -DFRAMES=3 -DWAITERS=1
+variant design-group                          holds             -DGROUP -DREJECTS=1 -DIN_HAND -DLEAVES=1
+variant design-group-release                  holds             -DGROUP -DLEAVES=1
+variant design-group-death                    holds             -DGROUP -DDEATHS=1
+variant design-group-death-found              holds             -DGROUP -DDEATHS=1 -DIN_HAND -DLEAVES=1 -DWAITERS=3
+variant design-group-without-thread           holds             -DGROUP -DDEATHS=1 -DASYNC
+variant design-group-bounded-sleep            holds             -DGROUP -DIN_HAND -DLEAVES=2 -DWAITERS=3 -DASYNC -DBOUNDED_SLEEP
+variant design-group-rejects                  full-holds        -DGROUP -DREJECTS=1 -DLEAVES=1
+variant design-group-rejects-death            full-holds        -DGROUP -DREJECTS=1 -DDEATHS=1
+variant design-group-rejects-without-thread   full-holds        -DGROUP -DREJECTS=1 -DDEATHS=1 -DASYNC
+variant design-group-two-messages             full-holds        -DGROUP -DMSGS=2 -DLEAVES=1
 variant witness                               fails:witness     -DWITNESS
+variant witness-group                         fails:witness     -DWITNESS -DGROUP -DREJECTS=1 -DDEATHS=1
 variant exclusive-without-fence               fails:overlooked  -DEXCLUSIVE -DNO_BARRIER
 variant barrier-before-raise                  fails:overlooked  -DEXCLUSIVE -DBARRIER_BEFORE_RAISE
 variant barrier-skipped-when-flag-is-high     fails:overlooked  -DEXCLUSIVE -DBARRIER_SKIPPED_WHEN_HIGH
@@ -61,6 +89,15 @@ variant flag-cleared-first                    fails:overlooked  -DCLEAR_FIRST -D
 variant wake-before-bump                      fails:overlooked  -DWAKE_BEFORE_BUMP
 variant padding-does-not-wake                 fails:overlooked  -DPADDING_IS_SILENT
 variant repair-does-not-wake                  fails:overlooked  -DREPAIR_IS_SILENT -DDYING_CLAIMANTS=1
+variant reject-does-not-wake                  fails:overlooked  -DGROUP -DREJECTS=1 -DIN_HAND -DLEAVES=1 -DREJECT_IS_SILENT
+variant release-does-not-wake                 fails:overlooked  -DGROUP -DLEAVES=1 -DRELEASE_IS_SILENT
+variant found-death-does-not-wake             fails:overlooked  -DGROUP -DIN_HAND -DDEATHS=1 -DLEAVES=1 -DWAITERS=3 -DFIND_SILENT
+variant wake-before-single-waits              fails:overlooked  -DGROUP -DLEAVES=1 -DWAKE_BEFORE_WAITING
+variant member-looks-before-it-announces      fails:overlooked  -DGROUP -DLEAVES=1 -DLOOK_FIRST
+variant member-does-not-look-at-owners        fails:overlooked  -DGROUP -DDEATHS=1 -DOWNERS_IGNORED
+variant member-sleeps-though-due              fails:overlooked  -DGROUP -DLEAVES=2 -DIN_HAND -DWAITERS=3 -DDUE_IGNORED
+variant hand-outs-to-others-unseen            fails:overlooked  -DGROUP -DDEATHS=1 -DASYNC -DNEXT_IGNORED
+variant scan-hides-single                     fails:overlooked  -DGROUP -DIN_HAND -DLEAVES=2 -DWAITERS=3 -DASYNC
 */
 
 #ifndef FRAMES
@@ -96,7 +133,9 @@ bool claimantDied[ALL];
 byte flag = 0, sequence = 0;
 bool asleep[WAITERS], gone[WAITERS], raisePending[WAITERS];
 byte raiseValue[WAITERS];
+#ifndef GROUP
 byte reached[WAITERS];
+#endif
 byte finished = 0;           /* producers that are through or dead */
 byte claims = 0;
 byte wakersDied = 0, waitersDied = 0, claimantsDied = 0;
@@ -158,6 +197,317 @@ inline drain(producer) {
   :: else -> skip
   fi
 }
+
+inline raise() {
+#ifdef RAISE_BUFFERED
+  d_step { raiseValue[me] = s + 1; raisePending[me] = true }
+#elif defined(RAISE_BY_STORE)
+  flag = s + 1
+#else
+  d_step { if :: flag < s + 1 -> flag = s + 1 :: else -> skip fi }
+#endif
+}
+
+#ifdef GROUP
+#ifndef MSGS
+#define MSGS 1
+#endif
+#ifndef DEATHS
+#define DEATHS 0
+#endif
+#ifndef REJECTS
+#define REJECTS 0
+#endif
+#ifndef LEAVES
+#define LEAVES 0
+#endif
+
+/* Of a range, that is its only message. */
+#define OUT     1
+#define ENDED   2
+
+/* Of a single. There is one a message. */
+#define FILLING 1
+#define WAITING 2
+#define HELD    3
+
+byte published = 0, next = 0;
+byte range[MSGS], rangeOwner[MSGS], single[MSGS], singleOwner[MSGS];
+bool hasMoved[MSGS];         /* its bit in the range */
+bool acked[MSGS];
+bool due = false;            /* the hint "earliest due": now, or none */
+bool killed[WAITERS], othersHold[WAITERS];
+byte died = 0, rejected = 0, left = 0;
+
+/* Members differ by their number alone: the first one may die, and the last one never leaves. */
+#define MEMBER_MAY_DIE \
+  if :: atomic { me == 0 && died < DEATHS -> died++; killed[me] = true; goto dead } :: true fi
+#define MAY_LEAVE (left < LEAVES && me != WAITERS - 1)
+#undef WAKER_MAY_DIE
+#define WAKER_MAY_DIE MEMBER_MAY_DIE
+
+#ifdef ASYNC
+#define IS_ASYNC (me == WAITERS - 1)
+#else
+#define IS_ASYNC false
+#endif
+#ifdef REJECT_IS_SILENT
+#define REJECT_WAKES false
+#else
+#define REJECT_WAKES true
+#endif
+#ifdef RELEASE_IS_SILENT
+#define RELEASE_WAKES false
+#else
+#define RELEASE_WAKES true
+#endif
+#ifdef FIND_SILENT
+#define FINDER_WAKES false
+#else
+#define FINDER_WAKES true
+#endif
+
+/* Giver's 5 and 6. */
+inline returned(wakes) {
+  due = true;
+  MEMBER_MAY_DIE;
+  if :: wakes -> wake() :: else -> skip fi
+}
+
+/* Giver's 4 to 6. */
+inline makeWait(which, wakes) {
+#ifdef WAKE_BEFORE_WAITING
+  returned(wakes);
+  single[which] = WAITING
+#else
+  single[which] = WAITING;
+  MEMBER_MAY_DIE;
+  returned(wakes)
+#endif
+}
+
+inline giveBackOfRange(which, wakes) {
+  d_step { single[which] = FILLING; singleOwner[which] = me };
+  MEMBER_MAY_DIE;
+  due = true;
+  MEMBER_MAY_DIE;
+  hasMoved[which] = true;
+  MEMBER_MAY_DIE;
+  makeWait(which, wakes);
+  MEMBER_MAY_DIE;
+  range[which] = ENDED
+}
+
+inline giveBack(which, wakes) {
+  if
+  :: isSingle -> due = true; MEMBER_MAY_DIE; makeWait(which, wakes)
+  :: else -> giveBackOfRange(which, wakes)
+  fi
+}
+
+/* Member's 4; a scan and its compare-and-swap are one step, because a scan whose compare-and-swap fails is made again. */
+inline take() {
+  atomic { wasDue = due; got = 0; at = 0 };
+  if
+  :: wasDue ->
+     do
+     :: at < MSGS ->
+        if
+        :: atomic { single[at] == WAITING -> single[at] = HELD; singleOwner[at] = me; isSingle = true; got = at + 1 };
+           break
+        :: else -> at++
+        fi
+     :: else -> break
+     od;
+     if :: got == 0 -> due = false :: else -> skip fi
+  :: else -> skip
+  fi;
+  atomic { at = 0; wasDue = false };
+  if
+  :: atomic {
+       got == 0 && next < published ->
+       range[next] = OUT; rangeOwner[next] = me; isSingle = false; got = next + 1; next++
+     }
+  :: else -> skip
+  fi
+}
+
+/* Member's 5. */
+inline lookAtOwners() {
+  atomic { diedBefore = died; othersHold[me] = false; hasChanged = false; at = 0 };
+  do
+  :: at < MSGS ->
+     if
+     :: atomic { range[at] == OUT && rangeOwner[at] != me && killed[rangeOwner[at]] -> rangeOwner[at] = me };
+        MEMBER_MAY_DIE;
+        if
+        :: !hasMoved[at] -> giveBackOfRange(at, FINDER_WAKES)
+        :: hasMoved[at] && single[at] == FILLING -> makeWait(at, FINDER_WAKES); range[at] = ENDED
+        :: else -> range[at] = ENDED
+        fi;
+        hasChanged = true
+     :: range[at] == OUT && rangeOwner[at] != me && !killed[rangeOwner[at]] -> othersHold[me] = true
+     :: else -> skip
+     fi;
+     at++
+  :: else -> break
+  od;
+  at = 0;
+  do
+  :: at < MSGS ->
+     if
+     :: single[at] == WAITING -> due = true
+     :: atomic { single[at] == HELD && killed[singleOwner[at]] -> single[at] = WAITING };
+        MEMBER_MAY_DIE;
+        returned(FINDER_WAKES);
+        hasChanged = true
+     :: (single[at] == HELD || single[at] == FILLING) && singleOwner[at] != me && !killed[singleOwner[at]] ->
+        othersHold[me] = true
+     :: else -> skip
+     fi;
+     at++
+  :: else -> break
+  od;
+  at = 0
+}
+
+/* What becomes of the message that it has. Who leaves may live on, but asks for no message any more. */
+inline use() {
+  at = got - 1;
+  MEMBER_MAY_DIE;
+  if
+  :: atomic { acked[at] = true; if :: isSingle -> single[at] = FREE :: else -> range[at] = ENDED fi }
+  :: atomic { rejected < REJECTS -> rejected++ };
+     giveBack(at, REJECT_WAKES);
+     if :: atomic { MAY_LEAVE -> left++ }; goto dead :: true fi
+  :: atomic { MAY_LEAVE -> left++ };
+     giveBack(at, RELEASE_WAKES);
+     goto dead
+  fi;
+  atomic { at = 0; got = 0; isSingle = false }
+}
+
+inline announce() {
+  s = sequence;
+  MEMBER_MAY_DIE;
+  raise();
+  MEMBER_MAY_DIE
+}
+
+proctype Member(byte me) {
+  byte s = 0, f = 0, other = 0, at = 0, got = 0, seen = 0, diedBefore = 0;
+  bool wasDue = false, isSingle = false, hasChanged = false, isThere = false, isLate = false;
+#ifdef IN_HAND
+  if :: me == 0 -> got = 1; use() :: else -> skip fi;
+#endif
+  do
+  :: seen = next;
+#ifndef LOOK_FIRST
+     if :: IS_ASYNC -> skip :: else -> announce() fi;
+#endif
+     take();
+     if :: atomic { got == 0 && !IS_ASYNC && MAY_LEAVE -> left++ }; goto dead :: true fi;
+#ifndef OWNERS_IGNORED
+     if
+     :: got == 0 -> lookAtOwners(); if :: hasChanged -> take() :: else -> skip fi
+     :: else -> skip
+     fi;
+#endif
+#ifdef LOOK_FIRST
+     announce();
+#endif
+again:
+     if
+     :: IS_ASYNC && got == 0 ->
+        announce();
+        isThere = due;
+        isThere = isThere || next < published;
+#ifndef NEXT_IGNORED
+        if :: seen != next -> othersHold[me] = true :: else -> skip fi
+#endif
+     :: else -> skip
+     fi;
+     if
+     :: got > 0 -> use(); isLate = false
+     :: got == 0 && isThere -> isThere = false
+#ifndef DUE_IGNORED
+     :: got == 0 && !isThere && !IS_ASYNC && due -> skip    /* it sleeps a millisecond, and looks again */
+#endif
+     :: else ->
+        overlooked = isLate;
+        assert(!overlooked);
+        atomic { if :: sequence == s -> asleep[me] = true; slept = true :: else -> skip fi };
+        MEMBER_MAY_DIE;
+endAsleep:
+        if
+        :: atomic { !asleep[me] }; if :: IS_ASYNC -> goto again :: else -> skip fi
+        :: atomic { asleep[me] && othersHold[me] && died > diedBefore -> asleep[me] = false }
+#ifdef BOUNDED_SLEEP
+        :: atomic {
+             timeout && asleep[me] -> asleep[me] = false;
+             if :: acked[0] -> goto dead :: else -> isLate = true fi
+           }
+#endif
+        fi
+     fi;
+     atomic { s = 0; hasChanged = false; diedBefore = 0 }
+  od;
+dead:
+  atomic {
+    gone[me] = true; asleep[me] = false; othersHold[me] = false;
+    s = 0; f = 0; other = 0; at = 0; got = 0; seen = 0; diedBefore = 0;
+    wasDue = false; isSingle = false; hasChanged = false; isThere = false; isLate = false
+  }
+}
+
+proctype Publisher() {
+  byte f = 0, other = 0, me = WAITERS;
+  do
+  :: published < MSGS -> published++; wake()
+  :: else -> break
+  od;
+dead: skip
+}
+
+/* Looks when nothing else can move. Who has a message acknowledges it or gives it back: nobody keeps one. */
+proctype GroupJudge() {
+  byte each = 0, at = 0;
+endJudge:
+  timeout;
+  atomic {
+    do
+    :: each < WAITERS ->
+       at = 0;
+       do
+       :: at < MSGS -> overlooked = !gone[each] && !acked[at]; assert(!overlooked); at++
+       :: else -> break
+       od;
+       each++
+    :: else -> break
+    od;
+#ifdef WITNESS
+    /* Not a defect: one gave a message back, one died, and another one slept and had it in the end. */
+    witness = slept && rejected == REJECTS && died == DEATHS && acked[0];
+    assert(!witness)
+#endif
+  }
+}
+
+init {
+  atomic {
+    byte id = 0;
+    do :: id < WAITERS -> run Member(id); id++ :: else -> break od;
+#ifdef IN_HAND
+    published = 1; next = 1; range[0] = OUT;
+#else
+    run Publisher();
+#endif
+#ifndef BOUNDED_SLEEP
+    run GroupJudge()
+#endif
+  }
+}
+#else
 
 #ifdef EXCLUSIVE
 /* One after the other, as the producers' lock has it; each publishes one frame. */
@@ -255,16 +605,6 @@ inline membarrier() {
   if :: needed -> fenceProducers(); needed = false :: else -> skip fi
 #else
   skip
-#endif
-}
-
-inline raise() {
-#ifdef RAISE_BUFFERED
-  d_step { raiseValue[me] = s + 1; raisePending[me] = true }
-#elif defined(RAISE_BY_STORE)
-  flag = s + 1
-#else
-  d_step { if :: flag < s + 1 -> flag = s + 1 :: else -> skip fi }
 #endif
 }
 
@@ -395,3 +735,4 @@ init {
 #endif
   }
 }
+#endif
