@@ -5,6 +5,7 @@
  *   follow STORE COUNT MS       waits for so many messages and prints them as text, a line each
  *   consume STORE NAME COUNT MS the same as a named consumer that commits each; then prints the stored offset
  *   hold STORE NAME             opens a consumer, prints "held", and keeps it until standard input ends
+ *   read-on STORE               reads one message for each line of standard input: its offset, or why there is none
  *   crc                         compares the two implementations of the checksum
  *   mutate VECTORS SCRATCH COUNT SECONDS SEED
  *                               damages the vectors' stores at random and reads them: no crash, no endless loop, no message but
@@ -156,6 +157,24 @@ static int hold(const char *path, const char *name) {
     while (getchar() != EOF) {
     }
     mfq_close(consumer);
+    return 0;
+}
+
+static int read_on(const char *path) {
+    mfq_reader *reader;
+    mfq_message message;
+    mfq_error error;
+    mfq_status status = mfq_reader_open(path, MFQ_EARLIEST, &reader, &error);
+    if (status != MFQ_OK)
+        return report("open", status, &error);
+    for (int c = getchar(); c != EOF; c = getchar()) {
+        if (c != '\n')
+            continue;
+        status = mfq_read(reader, &message, &error);
+        printf("%s %" PRId64 "\n", mfq_status_name(status), mfq_offset(reader));
+        fflush(stdout);
+    }
+    mfq_close(reader);
     return 0;
 }
 
@@ -473,6 +492,8 @@ int main(int count, char **arguments) {
         return follow(arguments[2], arguments[3], atol(arguments[4]), atoi(arguments[5]));
     if (count == 4 && strcmp(arguments[1], "hold") == 0)
         return hold(arguments[2], arguments[3]);
+    if (count == 3 && strcmp(arguments[1], "read-on") == 0)
+        return read_on(arguments[2]);
     if (count == 2 && strcmp(arguments[1], "crc") == 0)
         return compare_crc();
     if (count == 7 && strcmp(arguments[1], "mutate") == 0)
