@@ -1,0 +1,134 @@
+/*
+ * Reads and consumes stores of MappedFileQueues from C and C++, beside processes in C# that produce into them.
+ * Linux, x64 and arm64. docs/FORMAT.md has the bytes; mfq.3 is the manual page.
+ *
+ * A handle is for one thread at a time. What a message points to is in the mapping, and valid until the next call with its
+ * handle other than mfq_commit. Nothing here prints, exits, or installs a signal handler.
+ */
+#ifndef MFQ_H
+#define MFQ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum mfq_status {
+    MFQ_OK = 0,
+    MFQ_EMPTY = 1,             /* no message now; no offset yet; the time is up */
+    MFQ_E_NOT_FOUND = -1,      /* there is no store */
+    MFQ_E_FORMAT = -2,         /* not a store that this library may use: another version, an unknown feature, a damaged page */
+    MFQ_E_CORRUPT = -3,        /* the log or a cursor is damaged there */
+    MFQ_E_OUT_OF_RANGE = -4,   /* the messages there were removed or cut off, or no frame begins there */
+    MFQ_E_DISK = -5,           /* a system call failed; `error` in mfq_error tells which way */
+    MFQ_E_IN_USE = -6,         /* another consumer holds the name, or an opener did not finish */
+    MFQ_E_RECOVERY = -7,       /* nobody has the store open, and it needs a recovery, which only a process in C# does */
+    MFQ_E_DELETED = -8,        /* the store was deleted or replaced under the handle */
+    MFQ_E_ARGUMENT = -9,       /* the caller's mistake */
+    MFQ_E_NO_MEMORY = -10
+} mfq_status;
+
+/* What failed. Any call takes NULL for it. */
+typedef struct mfq_error {
+    mfq_status status;
+    int error;                 /* errno, with MFQ_E_DISK */
+    int64_t offset;            /* in the log; -1 when it is not about a place there */
+    char text[232];            /* a sentence, with the file */
+} mfq_error;
+
+#define MFQ_EARLIEST ((int64_t)-1)
+#define MFQ_LATEST ((int64_t)-2)
+
+typedef struct mfq_reader mfq_reader;
+
+typedef struct mfq_message {
+    const void *data;
+    size_t length;
+    int64_t offset;
+    int64_t next;              /* the offset after it */
+    const void *block;         /* its header block; NULL when it has no headers */
+    size_t block_length;
+} mfq_message;
+
+#define MFQ_HAS_TIME 1u
+#define MFQ_HAS_PRODUCER 2u
+#define MFQ_HAS_CARRIED_PRODUCER 4u
+#define MFQ_HAS_TRACE 8u
+#define MFQ_HAS_KEY 16u
+
+/* The headers of a message; what `fields` does not name is 0. The pointers are into the message's block. */
+typedef struct mfq_headers {
+    uint32_t fields;
+    int64_t time;              /* 100 ns since 1970-01-01 UTC */
+    uint64_t producer;
+    uint64_t sequence;
+    const uint8_t *trace_id;   /* 16 bytes */
+    const uint8_t *span_id;    /* 8 bytes */
+    uint8_t trace_flags;
+    const char *trace_state;   /* not terminated */
+    size_t trace_state_length;
+    const uint8_t *key;
+    size_t key_length;
+} mfq_headers;
+
+typedef struct mfq_info {
+    int is_struct;             /* 1: structs of one size; 0: messages of any length */
+    int32_t struct_size;
+    int64_t segment_length;
+    uint64_t fingerprint;      /* of the struct's layout; 0 for messages */
+    uint8_t store_id[16];
+    int64_t first;             /* where the log starts now */
+} mfq_info;
+
+/* Opens a store for reading. It takes no name and leaves no trace. `start` is an offset, MFQ_EARLIEST or MFQ_LATEST. */
+mfq_status mfq_reader_open(const char *path, int64_t start, mfq_reader **reader, mfq_error *error);
+
+/*
+ * Opens a named consumer ("" is the default one) where it stopped last; a new one at `start`. The name is held against every
+ * other process until mfq_close. Works beside processes that have the store open; alone, only where nothing has to be repaired.
+ */
+mfq_status mfq_consumer_open(const char *path, const char *name, int64_t start, mfq_reader **consumer, mfq_error *error);
+
+/* Releases everything; a consumer's name last. NULL is allowed. */
+void mfq_close(mfq_reader *reader);
+
+/* The next message, verified. MFQ_EMPTY: none yet. After an error the position stays. */
+mfq_status mfq_read(mfq_reader *reader, mfq_message *message, mfq_error *error);
+
+/* The same, sleeping until there is one; at most so many milliseconds, -1: without a limit. */
+mfq_status mfq_wait(mfq_reader *reader, mfq_message *message, int timeout_ms, mfq_error *error);
+
+/* Moves to an offset, MFQ_EARLIEST or MFQ_LATEST. A consumer's stored offset moves with its next mfq_commit. */
+mfq_status mfq_seek(mfq_reader *reader, int64_t start, mfq_error *error);
+
+/* A consumer only: everything read so far is done, the last message included. Survives the death of every process. */
+mfq_status mfq_commit(mfq_reader *consumer, mfq_error *error);
+
+/* A consumer only: what was committed survives a power loss too. */
+mfq_status mfq_flush(mfq_reader *consumer, mfq_error *error);
+
+/* The offset of the last message that was read, or else of the next one. */
+int64_t mfq_offset(const mfq_reader *reader);
+
+/* The stored offset of any consumer; MFQ_EMPTY when it has none. */
+mfq_status mfq_stored_offset(mfq_reader *reader, const char *name, int64_t *offset, mfq_error *error);
+
+void mfq_get_info(mfq_reader *reader, mfq_info *info);
+
+/* The headers of a message; 0 when it has none. */
+int mfq_get_headers(const mfq_message *message, mfq_headers *headers);
+
+/* A word for a status, such as "corrupt". */
+const char *mfq_status_name(mfq_status status);
+
+/* CRC-32C without inversions, as frames have it: by an instruction, and by a table. For tests and measurements. */
+uint32_t mfq_crc32c(uint32_t crc, const void *data, size_t length);
+uint32_t mfq_crc32c_by_table(uint32_t crc, const void *data, size_t length);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

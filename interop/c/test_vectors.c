@@ -1,0 +1,503 @@
+/*
+ * The test program of the C library; the tests in C# drive it.
+ *
+ *   dump STORE…                 what a reader answers, in lines, for each store
+ *   follow STORE COUNT MS       waits for so many messages and prints them as text, a line each
+ *   consume STORE NAME COUNT MS the same as a named consumer that commits each; then prints the stored offset
+ *   hold STORE NAME             opens a consumer, prints "held", and keeps it until standard input ends
+ *   read-on STORE               reads one message for each line of standard input: its offset, or why there is none
+ *   crc                         compares the two implementations of the checksum
+ *   mutate VECTORS SCRATCH COUNT SECONDS SEED
+ *                               damages the vectors' stores at random and reads them: no crash, no endless loop, no message but
+ *                               those that are whole in the files that were damaged
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "mfq.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static void print_hex(const void *data, size_t length) {
+    const uint8_t *bytes = (const uint8_t *)data;
+    for (size_t i = 0; i < length; i++)
+        printf("%02x", bytes[i]);
+    if (length == 0)
+        printf("-");
+}
+
+static int report(const char *what, mfq_status status, const mfq_error *error) {
+    fprintf(stderr, "%s: %s: %s\n", what, mfq_status_name(status), error->text);
+    return 1;
+}
+
+/* ---- dump ---- */
+
+static void dump_headers(const mfq_message *message) {
+    mfq_headers h;
+    if (!mfq_get_headers(message, &h))
+        return;
+    printf(" headers");
+    if ((h.fields & MFQ_HAS_TIME) != 0)
+        printf(" time=%" PRId64, h.time);
+    if ((h.fields & (MFQ_HAS_PRODUCER | MFQ_HAS_CARRIED_PRODUCER)) != 0)
+        printf(" producer=%" PRIu64 ",%" PRIu64 ",%d", h.producer, h.sequence, (h.fields & MFQ_HAS_CARRIED_PRODUCER) != 0);
+    if ((h.fields & MFQ_HAS_TRACE) != 0) {
+        printf(" trace=");
+        print_hex(h.trace_id, 16);
+        printf(",");
+        print_hex(h.span_id, 8);
+        printf(",%u,%.*s", h.trace_flags, (int)h.trace_state_length, h.trace_state);
+    }
+    if ((h.fields & MFQ_HAS_KEY) != 0) {
+        printf(" key=");
+        print_hex(h.key, h.key_length);
+    }
+}
+
+static int is_cursor(const char *name) {
+    size_t length = strlen(name);
+    return length > 7 && strcmp(name + length - 7, ".cursor") == 0;
+}
+
+static void dump_cursor(mfq_reader *reader, const char *name) {
+    int64_t offset = 0;
+    mfq_status status = mfq_stored_offset(reader, name, &offset, NULL);
+    printf("cursor \"%s\" ", name);
+    if (status == MFQ_OK)
+        printf("%" PRId64 "\n", offset);
+    else
+        printf("%s\n", mfq_status_name(status));
+}
+
+static void dump(const char *path) {
+    mfq_reader *reader;
+    mfq_message message;
+    mfq_info info;
+    printf("store %s\n", path);
+    mfq_status status = mfq_reader_open(path, MFQ_EARLIEST, &reader, NULL);
+    printf("open %s\n", mfq_status_name(status));
+    if (status != MFQ_OK)
+        return;
+    mfq_get_info(reader, &info);
+    printf("kind %d %d %" PRId64 "\n", info.is_struct ? 1 : 2, info.struct_size, info.segment_length);
+    printf("first %" PRId64 "\n", mfq_offset(reader));
+    while ((status = mfq_read(reader, &message, NULL)) == MFQ_OK) {
+        printf("message %" PRId64 " %" PRId64 " ", message.offset, message.next);
+        print_hex(message.data, message.length);
+        dump_headers(&message);
+        printf("\n");
+    }
+    printf("end %s %" PRId64 "\n", mfq_status_name(status), mfq_offset(reader));
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/offset/consumers", path);
+    dump_cursor(reader, "");
+    struct dirent **names = NULL;
+    int count = scandir(folder, &names, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        if (is_cursor(names[i]->d_name)) {
+            names[i]->d_name[strlen(names[i]->d_name) - 7] = '\0';
+            dump_cursor(reader, names[i]->d_name);
+        }
+        free(names[i]);
+    }
+    free(names);
+    mfq_close(reader);
+}
+
+/* ---- follow and consume ---- */
+
+static int follow(const char *path, const char *name, long count, int timeout_ms) {
+    mfq_reader *reader;
+    mfq_message message;
+    mfq_error error;
+    mfq_status status = name == NULL ? mfq_reader_open(path, MFQ_EARLIEST, &reader, &error)
+        : mfq_consumer_open(path, name, MFQ_EARLIEST, &reader, &error);
+    if (status != MFQ_OK)
+        return report("open", status, &error);
+    printf("opened %" PRId64 "\n", mfq_offset(reader));
+    fflush(stdout);
+    for (long i = 0; i < count; i++) {
+        memset(&error, 0, sizeof error);
+        status = mfq_wait(reader, &message, timeout_ms, &error);
+        if (status != MFQ_OK) {
+            mfq_close(reader);
+            return report("wait", status, &error);
+        }
+        printf("%.*s\n", (int)message.length, (const char *)message.data);
+        fflush(stdout);
+        if (name != NULL && (status = mfq_commit(reader, &error)) != MFQ_OK)
+            return report("commit", status, &error);
+    }
+    int64_t offset = -1;
+    if (name != NULL && (status = mfq_stored_offset(reader, name, &offset, &error)) != MFQ_OK)
+        return report("stored offset", status, &error);
+    if (name != NULL)
+        printf("stored %" PRId64 "\n", offset);
+    mfq_close(reader);
+    return 0;
+}
+
+static int hold(const char *path, const char *name) {
+    mfq_reader *consumer;
+    mfq_error error;
+    mfq_status status = mfq_consumer_open(path, name, MFQ_EARLIEST, &consumer, &error);
+    if (status != MFQ_OK)
+        return report("open", status, &error);
+    printf("held\n");
+    fflush(stdout);
+    while (getchar() != EOF) {
+    }
+    mfq_close(consumer);
+    return 0;
+}
+
+static int read_on(const char *path) {
+    mfq_reader *reader;
+    mfq_message message;
+    mfq_error error;
+    mfq_status status = mfq_reader_open(path, MFQ_EARLIEST, &reader, &error);
+    if (status != MFQ_OK)
+        return report("open", status, &error);
+    for (int c = getchar(); c != EOF; c = getchar()) {
+        if (c != '\n')
+            continue;
+        status = mfq_read(reader, &message, &error);
+        printf("%s %" PRId64 "\n", mfq_status_name(status), mfq_offset(reader));
+        fflush(stdout);
+    }
+    mfq_close(reader);
+    return 0;
+}
+
+static int compare_crc(void) {
+    uint8_t bytes[300];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 131 + 7);
+    for (size_t from = 0; from < 9; from++)
+        for (size_t length = 0; from + length <= sizeof bytes; length++)
+            if (mfq_crc32c(UINT32_MAX, bytes + from, length) != mfq_crc32c_by_table(UINT32_MAX, bytes + from, length)) {
+                printf("different: from=%zu, length=%zu\n", from, length);
+                return 1;
+            }
+    printf("same, check=%08x\n", ~mfq_crc32c(UINT32_MAX, "123456789", 9));
+    return 0;
+}
+
+/* ---- mutate ---- */
+
+enum { FILES_MAX = 16, VECTORS_MAX = 256, MESSAGES_MAX = 1024 };
+
+struct file {
+    char name[96];
+    uint8_t *data;
+    size_t length;
+};
+
+struct known {
+    int64_t offset;
+    uint8_t *data;
+    size_t length;
+};
+
+struct vector {
+    char path[512];
+    struct file files[FILES_MAX];
+    int file_count;
+    struct known *messages;
+    int message_count;
+};
+
+static uint64_t random_state;
+
+static uint64_t next_random(void) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+
+static size_t pick(size_t count) { return count == 0 ? 0 : (size_t)(next_random() % count); }
+
+static void *allocate(size_t size) {
+    void *memory = malloc(size == 0 ? 1 : size);
+    if (memory == NULL)
+        abort();
+    return memory;
+}
+
+static void load_folder(struct vector *vector, const char *folder) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", vector->path, folder);
+    DIR *entries = opendir(path);
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+        struct stat status;
+        snprintf(path, sizeof path, "%s/%s%s", vector->path, folder, entry->d_name);
+        if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || vector->file_count == FILES_MAX)
+            continue;
+        struct file *file = &vector->files[vector->file_count++];
+        snprintf(file->name, sizeof file->name, "%s%.60s", folder, entry->d_name);
+        file->length = (size_t)status.st_size;
+        file->data = (uint8_t *)allocate(file->length);
+        FILE *stream = fopen(path, "rb");
+        if (stream == NULL || fread(file->data, 1, file->length, stream) != file->length)
+            abort();
+        fclose(stream);
+    }
+    if (entries != NULL)
+        closedir(entries);
+}
+
+/* Whether a whole message is at a position of a segment, by a checksum of our own over the log id. */
+static int is_message(const uint8_t *id, const struct file *file, int64_t start, size_t at, uint32_t *low) {
+    uint32_t sum;
+    uint8_t padded[8] = {0};
+    memcpy(low, file->data + at, 4);
+    memcpy(&sum, file->data + at + 4, 4);
+    uint32_t state = *low >> 28 & 7u;
+    size_t length = *low & 0x0FFFFFFFu, whole = length & ~(size_t)7;
+    if ((state != 2 && state != 4) || length > file->length - at - 8)
+        return 0;
+    uint64_t first = (uint64_t)(start + (int64_t)at) / 8 ^ (uint64_t)*low << 32;
+    uint32_t crc = mfq_crc32c_by_table(UINT32_MAX, id, 16);
+    crc = mfq_crc32c_by_table(crc, &first, 8);
+    crc = mfq_crc32c_by_table(crc, file->data + at + 8, whole);
+    memcpy(padded, file->data + at + 8 + whole, length - whole);
+    return (length == whole ? crc : mfq_crc32c_by_table(crc, padded, 8)) == sum;
+}
+
+/* Everything that may be read, whatever the other files say: the whole messages at their places. */
+static void learn(struct vector *vector) {
+    const uint8_t *meta = NULL;
+    load_folder(vector, "");
+    load_folder(vector, "commitlog/");
+    load_folder(vector, "offset/");
+    vector->messages = (struct known *)allocate(MESSAGES_MAX * sizeof *vector->messages);
+    for (int i = 0; i < vector->file_count; i++)
+        if (strcmp(vector->files[i].name, "queue.meta") == 0 && vector->files[i].length >= 96)
+            meta = vector->files[i].data;
+    for (int i = 0; i < vector->file_count && meta != NULL; i++) {
+        const struct file *file = &vector->files[i];
+        long long start;
+        if (sscanf(file->name, "commitlog/%20lld.log", &start) != 1)
+            continue;
+        for (size_t at = 0; at + 8 <= file->length && vector->message_count < MESSAGES_MAX; at += 8) {
+            uint32_t low;
+            if (!is_message(meta + 56, file, start, at, &low) && !is_message(meta + 80, file, start, at, &low))
+                continue;
+            struct known *known = &vector->messages[vector->message_count++];
+            size_t length = low & 0x0FFFFFFFu, block = low >> 31 != 0 && length > 0 ? (size_t)file->data[at + 8] * 8 : 0;
+            block = block <= length ? block : 0;
+            known->offset = start + (int64_t)at;
+            known->length = length - block;
+            known->data = (uint8_t *)allocate(known->length);
+            memcpy(known->data, file->data + at + 8 + block, known->length);
+        }
+    }
+}
+
+static void write_file(const char *scratch, const char *name, const uint8_t *data, size_t length) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", scratch, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, data, length) != (ssize_t)length)
+        abort();
+    close(fd);
+}
+
+static void seal(uint8_t *page) {
+    uint32_t sum = ~mfq_crc32c(UINT32_MAX, page, 4092);
+    memcpy(page + 4092, &sum, 4);
+}
+
+/* Changes a copy of a file; gives its new length. */
+static size_t change(const struct file *file, uint8_t *copy) {
+    size_t length = file->length;
+    memcpy(copy, file->data, length);
+    if (length == 0)
+        return 0;
+    for (size_t times = 1 + pick(4); times > 0; times--) {
+        /* Most structure is at the beginning of things, and on multiples of 8. */
+        size_t at = pick(2) == 0 ? pick(length) : pick(length < 1024 ? length : 1024) & ~(size_t)7;
+        static const uint64_t words[] = {0, 1, 7, 8, 0x10000008u, 0x2FFFFFFFu, 0x7FFFFFFFFFFFFFFFu, 0x8000000000000000u,
+            0xFFFFFFFFFFFFFFFFu, 0x00000000FFFFFFFFu, 0x90000001u, 0xA0000010u, 4096, 4097, 0x0010000010000000u};
+        switch (pick(6)) {
+        case 0: copy[at] ^= (uint8_t)(1u << pick(8)); break;
+        case 1: copy[at] = (uint8_t)next_random(); break;
+        case 2:
+            if (at + 8 <= length)
+                memcpy(copy + at, &words[pick(sizeof words / sizeof words[0])], 8);
+            break;
+        case 3: {
+            size_t count = pick(64);
+            memset(copy + at, 0, count < length - at ? count : length - at);
+            break;
+        }
+        case 4: {
+            size_t from = pick(length) & ~(size_t)7, count = pick(256);
+            if (from + count <= length && at + count <= length)
+                memmove(copy + at, copy + from, count);
+            break;
+        }
+        default:
+            if (pick(4) == 0)
+                length = pick(length + 1);
+            if (length == 0)
+                return 0;
+        }
+    }
+    return length;
+}
+
+/* Gives a message another content under a right checksum, as somebody may who wants to break the reader. */
+static void forge(const struct vector *vector, const struct file *file, const uint8_t *id, uint8_t *copy) {
+    long long start;
+    if (vector->message_count == 0 || sscanf(file->name, "commitlog/%20lld.log", &start) != 1)
+        return;
+    int64_t at = vector->messages[pick((size_t)vector->message_count)].offset - start;
+    if (at < 0 || (size_t)at + 16 > file->length)
+        return;
+    uint32_t low, length;
+    memcpy(&low, copy + at, 4);
+    length = low & 0x0FFFFFFFu;
+    if (length < 8 || length > file->length - (size_t)at - 8)
+        return;
+    uint64_t block = next_random() & (pick(2) == 0 ? 0x00FF00FF001F001Fu : 0xFFFFFFFFFFFFFFFFu);
+    low |= 0x80000000u;
+    memcpy(copy + at, &low, 4);
+    memcpy(copy + at + 8, &block, 8);
+    uint64_t first = (uint64_t)(start + at) / 8 ^ (uint64_t)low << 32;
+    uint32_t crc = mfq_crc32c(mfq_crc32c(UINT32_MAX, id, 16), &first, 8);
+    uint8_t zeros[8] = {0};
+    crc = mfq_crc32c(mfq_crc32c(crc, copy + at + 8, length), zeros, (8 - length % 8) % 8);
+    memcpy(copy + at + 4, &crc, 4);
+}
+
+/* Reads a damaged store from its beginning and from a random place; gives the number of wrong messages. */
+static int check(const struct vector *vector, const char *scratch, int is_forged) {
+    mfq_reader *reader;
+    mfq_message message;
+    mfq_headers headers;
+    int64_t offset, last = -1;
+    int wrong = 0;
+    int64_t start = pick(4) == 0 ? MFQ_LATEST : pick(4) == 0 ? (int64_t)(pick(40) * 512) : MFQ_EARLIEST;
+    if (mfq_reader_open(scratch, start, &reader, NULL) != MFQ_OK)
+        return 0;
+    while (mfq_read(reader, &message, NULL) == MFQ_OK) {
+        volatile uint8_t sum = 0;
+        for (size_t i = 0; i < message.length; i++)
+            sum = (uint8_t)(sum + ((const uint8_t *)message.data)[i]);
+        mfq_get_headers(&message, &headers);
+        for (size_t i = 0; i < headers.key_length; i++)
+            sum = (uint8_t)(sum + headers.key[i]);
+        int is_known = is_forged;
+        for (int i = 0; i < vector->message_count && !is_known; i++)
+            is_known = vector->messages[i].offset == message.offset && vector->messages[i].length == message.length
+                && memcmp(vector->messages[i].data, message.data, message.length) == 0;
+        wrong += !is_known || message.offset <= last;
+        last = message.offset;
+    }
+    (void)mfq_stored_offset(reader, "", &offset, NULL);
+    mfq_close(reader);
+    return wrong;
+}
+
+static int mutate(const char *vectors, const char *scratch, long count, double seconds, uint64_t seed) {
+    static struct vector all[VECTORS_MAX];
+    static const char *const folders[] = {"", "/commitlog", "/offset", "/offset/consumers", "/locks"};
+    char path[1024];
+    int total = 0, wrong = 0;
+    long done = 0;
+    random_state = seed * 2654435761u + 1;
+    DIR *entries = opendir(vectors);
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL && total < VECTORS_MAX;) {
+        struct stat status;
+        snprintf(all[total].path, sizeof all[total].path, "%s/%.200s", vectors, entry->d_name);
+        if (entry->d_name[0] != '.' && stat(all[total].path, &status) == 0 && S_ISDIR(status.st_mode))
+            learn(&all[total++]);
+    }
+    if (entries != NULL)
+        closedir(entries);
+    if (total == 0)
+        return 2;
+    clock_t began = clock();
+    for (; done < count && (double)(clock() - began) / CLOCKS_PER_SEC < seconds; done++) {
+        struct vector *vector = &all[pick((size_t)total)];
+        uint8_t *copy;
+        if (vector->file_count == 0)
+            continue;
+        int victim = (int)pick((size_t)vector->file_count), is_forged = pick(4) == 0;
+        const uint8_t *id = NULL;
+        for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+            snprintf(path, sizeof path, "%s%s", scratch, folders[i]);
+            (void)mkdir(path, 0700);
+        }
+        for (int i = 0; i < vector->file_count; i++) {
+            struct file *file = &vector->files[i];
+            if (strcmp(file->name, "queue.meta") == 0 && file->length == 4096)
+                id = file->data + 56;
+            if (i != victim) {
+                write_file(scratch, file->name, file->data, file->length);
+                continue;
+            }
+            if (pick(50) == 0)
+                continue;
+            copy = (uint8_t *)allocate(file->length);
+            size_t length = change(file, copy);
+            if (is_forged && id != NULL && length == file->length)
+                forge(vector, file, id, copy);
+            /* A meta page that somebody forged has a right checksum, and any geometry. */
+            if (strcmp(file->name, "queue.meta") == 0 && length == 4096 && pick(4) != 0)
+                seal(copy);
+            write_file(scratch, file->name, copy, length);
+            free(copy);
+        }
+        int found = check(vector, scratch, is_forged);
+        if (found != 0)
+            printf("wrong messages: vector=%s, file=%s, round=%ld\n", vector->path, vector->files[victim].name, done);
+        wrong += found;
+        for (int i = 0; i < vector->file_count; i++) {
+            snprintf(path, sizeof path, "%s/%s", scratch, vector->files[i].name);
+            (void)unlink(path);
+        }
+    }
+    printf("%ld stores, %d wrong messages\n", done, wrong);
+    for (int i = 0; i < total; i++) {
+        for (int k = 0; k < all[i].file_count; k++)
+            free(all[i].files[k].data);
+        for (int k = 0; k < all[i].message_count; k++)
+            free(all[i].messages[k].data);
+        free(all[i].messages);
+    }
+    return wrong != 0;
+}
+
+int main(int count, char **arguments) {
+    if (count >= 3 && strcmp(arguments[1], "dump") == 0) {
+        for (int i = 2; i < count; i++)
+            dump(arguments[i]);
+        return 0;
+    }
+    if (count == 5 && strcmp(arguments[1], "follow") == 0)
+        return follow(arguments[2], NULL, atol(arguments[3]), atoi(arguments[4]));
+    if (count == 6 && strcmp(arguments[1], "consume") == 0)
+        return follow(arguments[2], arguments[3], atol(arguments[4]), atoi(arguments[5]));
+    if (count == 4 && strcmp(arguments[1], "hold") == 0)
+        return hold(arguments[2], arguments[3]);
+    if (count == 3 && strcmp(arguments[1], "read-on") == 0)
+        return read_on(arguments[2]);
+    if (count == 2 && strcmp(arguments[1], "crc") == 0)
+        return compare_crc();
+    if (count == 7 && strcmp(arguments[1], "mutate") == 0)
+        return mutate(arguments[2], arguments[3], atol(arguments[4]), atof(arguments[5]), (uint64_t)atoll(arguments[6]));
+    fprintf(stderr, "The head of test_vectors.c says what to give.\n");
+    return 64;
+}

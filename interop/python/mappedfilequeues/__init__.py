@@ -1,0 +1,22 @@
+"""Reads and consumes stores of MappedFileQueues, beside processes in C# and other languages. Linux, x64 and arm64.
+
+    with Reader("/data/orders") as reader:
+        for message in reader.follow():
+            print(message.offset, bytes(message))
+
+    with Consumer("/data/orders", "billing") as consumer:
+        for message in consumer.follow():
+            handle(message)
+            consumer.commit()
+"""
+
+from ._consumer import Consumer
+from ._headers import Headers
+from ._reader import EARLIEST, LATEST, Message, Reader
+from .errors import (CorruptError, DeletedError, FormatError, InUseError, NotFoundError, OutOfRangeError, QueueError,
+                     RecoveryNeededError)
+
+__all__ = [
+    "EARLIEST", "LATEST", "Consumer", "CorruptError", "DeletedError", "FormatError", "Headers", "InUseError", "Message",
+    "NotFoundError", "OutOfRangeError", "QueueError", "Reader", "RecoveryNeededError",
+]

@@ -1,0 +1,135 @@
+"""Tests of the package that need no other process: python3 -m unittest test_package."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import mappedfilequeues as mfq
+from mappedfilequeues import _crc
+
+HERE = Path(__file__).parent
+HAS_NUMPY = importlib.util.find_spec("numpy") is not None
+
+
+def _load_generator():
+    spec = importlib.util.spec_from_file_location("make", HERE.parent / "vectors/make.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["make"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class StoreTests(unittest.TestCase):
+    def setUp(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="mfq-test-")
+        self.addCleanup(self._folder.cleanup)
+        self.make = _load_generator()
+
+    def write(self, store) -> str:
+        store.write(Path(self._folder.name))
+        return os.path.join(self._folder.name, store.name)
+
+    def trades(self, count: int, size: int = 24, broken: int | None = None) -> str:
+        store = self.make.Store("trades", "", kind=1, struct_size=size, fingerprint=1, segment_length=16384)
+        for i in range(count):
+            offset = store.add(struct.pack("<qdi4x", i, i / 2, -i)[:size], self.make.Headers(time=i) if i == 40 else None)
+            if i == broken:
+                store.flip(offset + 12)
+        return self.write(store)
+
+    def test_message_outlives_the_reader(self) -> None:
+        with mfq.Reader(self.trades(1000)) as reader:
+            messages = list(reader)
+        self.assertEqual([struct.unpack_from("<q", m.data)[0] for m in messages], list(range(1000)))
+
+    def test_seek_goes_to_frames_only(self) -> None:
+        with mfq.Reader(self.trades(1000)) as reader:
+            offsets = [m.offset for m in reader]
+            reader.seek(offsets[700])
+            message = reader.read()
+            assert message is not None
+            self.assertEqual(message.offset, offsets[700])
+            self.assertRaises(mfq.OutOfRangeError, reader.seek, offsets[700] + 8)
+            reader.seek(mfq.LATEST)
+            self.assertIsNone(reader.read())
+            self.assertIsNone(reader.wait(0.05))
+
+    def test_consumer_alone_without_a_control_page_is_refused(self) -> None:
+        path = self.trades(1)
+        self.assertRaises(mfq.RecoveryNeededError, mfq.Consumer, path, "c")
+        self.assertRaises(ValueError, mfq.Consumer, path, "a/b")
+
+    def test_crc_is_that_of_every_language(self) -> None:
+        self.assertEqual(_crc.page_crc(b"123456789"), 0xE3069283)
+
+    def test_damaged_stores_end_in_an_error(self) -> None:
+        rng = random.Random(1)
+        path = self.trades(200)
+        segment = Path(path, "commitlog", f"{0:020}.log")
+        whole = segment.read_bytes()
+        known = {(m.offset, bytes(m)) for m in mfq.Reader(path)}
+        for _ in range(300):
+            data = bytearray(whole)
+            for _ in range(rng.randint(1, 4)):
+                data[rng.randrange(len(data))] = rng.randrange(256)
+            segment.write_bytes(data[:rng.choice((len(data), len(data), rng.randrange(len(data))))])
+            try:
+                with mfq.Reader(path) as reader:
+                    for message in reader:
+                        self.assertIn((message.offset, bytes(message)), known)
+            except mfq.CorruptError:
+                pass
+
+    @unittest.skipUnless(HAS_NUMPY, "numpy is not installed")
+    def test_batches_are_the_messages(self) -> None:
+        import numpy as np
+
+        dtype = np.dtype([("id", "<i8"), ("price", "<f8"), ("quantity", "<i4"), ("_pad", "<i4")])
+        with mfq.Reader(self.trades(1000)) as reader:
+            ids, batches = [], 0
+            while len(batch := reader.read_structs(dtype, 300)):
+                ids += batch["id"].tolist()
+                batches += 1
+            self.assertEqual(ids, list(range(1000)))
+            self.assertLess(batches, 12)
+            self.assertFalse(batch.flags.writeable and len(batch))
+
+    @unittest.skipUnless(HAS_NUMPY, "numpy is not installed")
+    def test_batches_of_an_odd_size_are_the_messages(self) -> None:
+        import numpy as np
+
+        with mfq.Reader(self.trades(1000, size=13)) as reader:
+            ids = []
+            while len(batch := reader.read_structs(np.dtype([("id", "<i8"), ("rest", "S5")]))):
+                ids += batch["id"].tolist()
+            self.assertEqual(ids, list(range(1000)))
+
+    @unittest.skipUnless(HAS_NUMPY, "numpy is not installed")
+    def test_batches_stop_before_damage(self) -> None:
+        import numpy as np
+
+        dtype = np.dtype([("id", "<i8"), ("price", "<f8"), ("rest", "<i8")])
+        with mfq.Reader(self.trades(100, broken=77)) as reader:
+            ids: list[int] = []
+            with self.assertRaises(mfq.CorruptError):
+                while len(batch := reader.read_structs(dtype)):
+                    ids += batch["id"].tolist()
+            self.assertEqual(ids, list(range(77)))
+
+    def test_module_prints_a_store(self) -> None:
+        run = subprocess.run([sys.executable, "-m", "mappedfilequeues", self.trades(3), "--hex"], cwd=HERE, capture_output=True,
+                             text=True, check=True)
+        self.assertEqual(len(run.stdout.splitlines()), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

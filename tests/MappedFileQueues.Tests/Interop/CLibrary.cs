@@ -1,0 +1,56 @@
+using System.Diagnostics;
+
+namespace MappedFileQueues.Tests.Interop;
+
+/// <summary>The C library with its test program, compiled when a test first asks for it.</summary>
+internal static class CLibrary
+{
+    /// <summary>Warnings are errors, as in C#.</summary>
+    private static readonly string[] s_warnings =
+        ["-Werror", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Wno-unknown-warning-option"];
+
+    private static readonly Lazy<TempStore> s_folder = new(static () =>
+    {
+        var folder = new TempStore();
+        AppDomain.CurrentDomain.ProcessExit += (_, _) => folder.Dispose();
+        return folder;
+    });
+
+    private static readonly Lazy<string> s_fast = new(static () => Compile("fast", "gcc", ["-std=c11", "-O2"]));
+
+    private static readonly Lazy<string> s_checked = new(static () => Compile(
+        "checked", "gcc", ["-std=c11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]));
+
+    private static readonly Lazy<string> s_cpp = new(static () => Compile("cpp", "g++", ["-std=c++17", "-O2", "-x", "c++"]));
+
+    /// <summary>The test program as users would compile it.</summary>
+    public static string Fast => Get(s_fast, "gcc");
+
+    /// <summary>The same with the address and undefined-behaviour sanitizers, which end it at the first mistake.</summary>
+    public static string Checked => Get(s_checked, "gcc");
+
+    /// <summary>The same as C++.</summary>
+    public static string AsCpp => Get(s_cpp, "g++");
+
+    /// <summary>Starts a test program.</summary>
+    public static ChildProcess Start(string program, params IEnumerable<string> arguments) =>
+        ChildProcess.Start(new ProcessStartInfo(program, arguments));
+
+    private static string Get(Lazy<string> program, string compiler)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "The C library is for Linux");
+        Assert.SkipUnless(InteropTools.Has(compiler), $"{compiler} is not installed");
+        return program.Value;
+    }
+
+    private static string Compile(string name, string compiler, string[] options)
+    {
+        string program = Path.Combine(s_folder.Value.Root, name);
+        string folder = Repository.PathOf("interop/c");
+        using ChildProcess run = ChildProcess.Start(new ProcessStartInfo(compiler, [
+            .. options, .. s_warnings, $"{folder}/mfq.c", $"{folder}/test_vectors.c", "-o", program,
+        ]));
+        run.ExpectExit();
+        return program;
+    }
+}
