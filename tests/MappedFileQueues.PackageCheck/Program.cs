@@ -26,6 +26,7 @@ foreach (string file in files)
     using Package package = new(file);
     CheckMetadata(package);
     CheckAssemblies(package);
+    CheckAnalyzers(package);
     CheckReadme(package);
     CheckSymbols(package, Path.ChangeExtension(file, ".snupkg"));
     if (package.Id != "MappedFileQueues.Tool")
@@ -85,6 +86,18 @@ void CheckAssemblies(Package package)
 
     if (package.Id == "MappedFileQueues" && !package.Names.Any(name => name.StartsWith("runtimes/", StringComparison.Ordinal)))
         Console.WriteLine($"{package.Name}: without precompiled code");
+}
+
+// Users of structs get the analyzers with the core, and no package for them.
+void CheckAnalyzers(Package package)
+{
+    string[] expected = package.Id == "MappedFileQueues"
+        ? ["analyzers/dotnet/cs/MappedFileQueues.Analyzers.dll", "analyzers/dotnet/cs/MappedFileQueues.CodeFixes.dll"]
+        : [];
+    IEnumerable<string> analyzers = package.Names.Where(name => name.StartsWith("analyzers/", StringComparison.Ordinal));
+    Expect(package, analyzers.Order(StringComparer.Ordinal).SequenceEqual(expected), "other analyzers than those of the core");
+    bool hasDependency = package.Metadata.Descendants().Any(element => element.Name.LocalName == "dependency");
+    Expect(package, package.Id != "MappedFileQueues" || !hasDependency, "the core depends on another package");
 }
 
 void CheckReadme(Package package)

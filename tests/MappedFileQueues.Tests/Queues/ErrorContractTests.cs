@@ -100,7 +100,9 @@ public sealed class ErrorContractTests : IDisposable
         Refuses<Nested>(nameof(WithNative.Handle));
         Refuses<InANullable>(nameof(WithNative.Handle));
         Refuses<NullableNative>(nameof(NullableNative.Size));
+#pragma warning disable MFQ0008 // The queue takes what the analyzer warns of.
         using MappedFileQueue<Fine> fine = new(Options);
+#pragma warning restore MFQ0008
 
         void Refuses<T>(string field)
             where T : unmanaged

@@ -128,19 +128,20 @@ public sealed class TransferTests : IDisposable
     [InlineData("binary")]
     public void ExportImport_Structs_MakeAStoreThatTheirTypeOpens(string format)
     {
-        using (MappedFileQueue<(int, double)> queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
-            queue.Producer.ProduceBatch([(1, 0.5), (2, 1.5), (3, 2.5)]);
+        Reading[] readings = [new(1, 0.5), new(2, 1.5), new(3, 2.5)];
+        using (MappedFileQueue<Reading> queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+            queue.Producer.ProduceBatch(readings);
         string file = Path.Combine(_temp.Root, "export");
         string copy = Path.Combine(_temp.Root, "copy");
         ToolRun.Of("export", _temp.StorePath, "--format", format, "--to", file).Expect(0);
 
         ToolRun.Of("import", copy, file).Expect(0);
 
-        using (MappedFileQueue<(int, double)> queue = new(new MappedFileQueueOptions { StorePath = copy }))
+        using (MappedFileQueue<Reading> queue = new(new MappedFileQueueOptions { StorePath = copy }))
         {
-            foreach ((int, double) expected in new[] { (1, 0.5), (2, 1.5), (3, 2.5) })
+            foreach (Reading expected in readings)
             {
-                queue.Consumer.Consume(out (int, double) one);
+                queue.Consumer.Consume(out Reading one);
                 queue.Consumer.Commit();
                 Assert.Equal(expected, one);
             }
@@ -431,4 +432,6 @@ public sealed class TransferTests : IDisposable
 
     private static string[] NamesIn(string folder) =>
         [.. Directory.GetFileSystemEntries(folder).Select(path => Path.GetFileName(path)).Order(StringComparer.Ordinal)];
+
+    private record struct Reading(int Sensor, double Value);
 }
