@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Runtime.InteropServices;
 
 namespace MappedFileQueues.TestPeer;
@@ -14,7 +15,10 @@ internal static partial class ProcessSignals
     /// <summary>Ends the process as a crash does: nothing is unwound, nothing flushed.</summary>
     public static void Kill()
     {
-        _ = Send(Environment.ProcessId, SigKill);
+        if (OperatingSystem.IsLinux())
+            _ = Send(Environment.ProcessId, SigKill);
+        else
+            Process.GetCurrentProcess().Kill();
         Thread.Sleep(Timeout.Infinite);
     }
 

@@ -49,7 +49,7 @@ internal static unsafe class LogFilesLook
     public static bool IsRecovered(StoreMeta meta, ControlPage? control) =>
         control is not null && control.IsRecovered(meta.StoreId) && IsThisBoot(control.BootId);
 
-    /// <summary>Off Linux nothing tells the boots apart, and the stored identity is empty.</summary>
+    /// <summary>Where nothing tells the boots apart, the stored identity is empty.</summary>
     public static bool IsThisBoot(Guid stored) =>
         stored == CurrentPlatform.Services.Boot.Stored || CurrentPlatform.Services.Boot.IsSameAs(stored);
 

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Platform;
 /// </code>
 /// The boot id alone is no witness. LXC and systemd-nspawn give each container one of its own, ProcSubset=pid hides it, and a
 /// machine that starts with too little entropy has the same one in each boot. Where the kernel's memory has no id, files hold the
-/// whole boot id, as earlier versions wrote it, and that is compared.
+/// whole boot id, as earlier versions wrote it, and that is compared. Windows has a <see cref="BootMoment"/> for a boot id.
 /// </summary>
 /// <param name="memoryId">The id of the kernel's memory; 0 when it is unknown.</param>
 /// <param name="bootId">The boot id; empty when it is unknown.</param>
@@ -35,6 +35,8 @@ internal readonly struct BootIdentity(ulong memoryId, Guid bootId)
             return false;
         if (stored == Stored || stored == bootId)
             return true;
+        if (BootMoment.TryParse(bootId) is { } moment && BootMoment.TryParse(stored) is { } other)
+            return moment.IsSameAs(other);
         Span<byte> bytes = stackalloc byte[16];
         Span<byte> own = stackalloc byte[16];
         stored.TryWriteBytes(bytes);

@@ -11,7 +11,10 @@ internal abstract class OperatingSystemServices
     /// <summary>True for the implementation that uses nothing but the BCL.</summary>
     public abstract bool IsPortable { get; }
 
-    /// <summary>The boot id of the system; on Linux both implementations give the same value. Null where it is unknown.</summary>
+    /// <summary>
+    /// The boot id of the system, or what stands in for it; on Linux both implementations give the same value. Null where it is
+    /// unknown.
+    /// </summary>
     public abstract string? BootId { get; }
 
     /// <summary>

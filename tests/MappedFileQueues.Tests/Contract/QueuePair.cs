@@ -20,7 +20,8 @@ internal sealed class QueuePair : IDisposable
     public QueuePair(QueueKind kind, bool two, bool inMemory, Action<MappedFileQueueOptions> configure)
     {
         _kind = kind;
-        _store = inMemory && Directory.Exists(MemoryFolder) ? new TempStore(MemoryFolder) : new TempStore();
+        bool hasMemory = OperatingSystem.IsLinux() && Directory.Exists(MemoryFolder);
+        _store = inMemory && hasMemory ? new TempStore(MemoryFolder) : new TempStore();
         _options = new MappedFileQueueOptions { StorePath = _store.StorePath };
         configure(_options);
         Left = QueueUnderTest.Open(kind, _options);

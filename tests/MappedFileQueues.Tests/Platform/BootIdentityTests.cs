@@ -40,6 +40,33 @@ public sealed class BootIdentityTests
         Assert.False(now.IsSameAs(s_otherBoot));
     }
 
+    /// <summary>
+    /// Windows has no id of a boot. Two readings of one boot differ a little; one after a clock was set does not count
+    /// as the same boot, nor does that of a machine that starts at the same time each day.
+    /// </summary>
+    [Theory]
+    [InlineData(7, 0, true)]
+    [InlineData(7, 16, true)]
+    [InlineData(7, -5000, true)]
+    [InlineData(7, 5001, false)]
+    [InlineData(7, -60_000, false)]
+    [InlineData(8, 0, false)]
+    [InlineData(0, 0, false)]
+    public void IsSameAs_MomentOfTheStart_IsItWithinATolerance(uint count, long later, bool isSame)
+    {
+        DateTime now = new(2026, 11, 26, 17, 0, 0, DateTimeKind.Utc);
+        var first = BootMoment.Of(7, now, 60_000);
+        var second = BootMoment.Of(count, now.AddMilliseconds(later).AddHours(1), 3_660_000);
+
+        Assert.Equal(isSame, new BootIdentity(0, second.Stored).IsSameAs(first.Stored));
+        Assert.Equal(isSame, new BootIdentity(0, first.Stored).IsSameAs(second.Stored));
+        Assert.Equal(first, BootMoment.TryParse(first.Stored));
+        Assert.False(new BootIdentity(0, first.Stored).IsSameAs(Guid.Empty));
+        Assert.False(new BootIdentity(0, first.Stored).IsSameAs(s_boot));
+        Assert.False(new BootIdentity(0, first.Stored).IsSameAs(new BootMoment(7, long.MinValue).Stored));
+        Assert.Null(BootMoment.TryParse(s_boot));
+    }
+
     [Fact]
     public void IsSameAs_NothingKnown_IsNever()
     {

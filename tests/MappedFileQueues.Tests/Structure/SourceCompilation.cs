@@ -45,7 +45,7 @@ internal static class SourceCompilation
     [
         .. Directory.EnumerateFiles(Path.GetDirectoryName(typeof(object).Assembly.Location)!, "*.dll")
             .Where(path => Path.GetFileName(path).StartsWith("System.", StringComparison.Ordinal)
-                || Path.GetFileName(path) is "mscorlib.dll" or "netstandard.dll")
+                || Path.GetFileName(path) is "mscorlib.dll" or "netstandard.dll" or "Microsoft.Win32.Registry.dll")
             .Select(path => MetadataReference.CreateFromFile(path)),
     ];
 

@@ -10,9 +10,6 @@ namespace MappedFileQueues.Tests.Support;
 /// </summary>
 internal sealed partial class ChildProcess : IDisposable
 {
-    /// <summary>What the shell and .NET report for a process that SIGKILL ended.</summary>
-    public const int ExitCodeKilled = 128 + SigKill;
-
     public const int SigKill = 9;
     public const int SigTerm = 15;
 
@@ -20,7 +17,7 @@ internal sealed partial class ChildProcess : IDisposable
     public const int SigCont = 18;
     public const int SigStop = 19;
 
-    private const string LinuxScript = "ulimit -c 0; exec env --default-signal=INT dotnet exec \"$@\"";
+    private const string LinuxScript = "ulimit -c 0; exec env --default-signal=INT \"$@\"";
 
     private readonly Process _process;
     private readonly string _description;
@@ -38,6 +35,9 @@ internal sealed partial class ChildProcess : IDisposable
         process.BeginOutputReadLine();
         process.BeginErrorReadLine();
     }
+
+    /// <summary>What the shell and .NET report for a process that SIGKILL ended; on Windows, what .NET's Kill leaves.</summary>
+    public static int ExitCodeKilled => OperatingSystem.IsWindows() ? -1 : 128 + SigKill;
 
     /// <summary>The process id: that of the program itself, since the shell replaces itself by it.</summary>
     public int Id => _process.Id;
@@ -92,9 +92,9 @@ internal sealed partial class ChildProcess : IDisposable
     public static ChildProcess Start(
         string programPath, IEnumerable<string> arguments, IReadOnlyDictionary<string, string>? environment = null)
     {
-        ProcessStartInfo start = !OperatingSystem.IsLinux()
-            ? new ProcessStartInfo("dotnet", ["exec", programPath, .. arguments])
-            : new ProcessStartInfo("bash", ["-c", LinuxScript, "bash", programPath, .. arguments]);
+        ProcessStartInfo start = BuiltProgram.StartInfo(programPath, arguments);
+        if (OperatingSystem.IsLinux())
+            start = new ProcessStartInfo("bash", ["-c", LinuxScript, "bash", start.FileName, .. start.ArgumentList]);
         return Start(start, environment);
     }
 
@@ -179,8 +179,17 @@ internal sealed partial class ChildProcess : IDisposable
         }
     }
 
-    /// <summary>Sends a signal; returns false when the process is gone.</summary>
-    public bool Signal(int signal) => !_process.HasExited && Kill(_process.Id, signal) == 0;
+    /// <summary>Sends a signal; returns false when the process is gone. Windows can only kill.</summary>
+    public bool Signal(int signal)
+    {
+        if (_process.HasExited)
+            return false;
+        if (!OperatingSystem.IsWindows())
+            return Kill(_process.Id, signal) == 0;
+        Assert.SkipUnless(signal == SigKill, "Windows has no signals.");
+        _process.Kill();
+        return true;
+    }
 
     /// <summary>Stops the child in its tracks, and returns once all its threads stand.</summary>
     public void Stop()

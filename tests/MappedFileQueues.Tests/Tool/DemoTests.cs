@@ -141,8 +141,12 @@ public sealed partial class DemoTests : IDisposable
     }
 
     /// <summary>Runs the demo to its end in the folder of the test.</summary>
-    private ToolRun Run(params IEnumerable<string> arguments) => ToolRun.Start(
-        new ProcessStartInfo("dotnet", ["exec", Repository.DemoPath, .. arguments]) { WorkingDirectory = _temp.Root }, []);
+    private ToolRun Run(params IEnumerable<string> arguments)
+    {
+        ProcessStartInfo start = BuiltProgram.StartInfo(Repository.DemoPath, arguments);
+        start.WorkingDirectory = _temp.Root;
+        return ToolRun.Start(start, []);
+    }
 
     private static void AssertDigests(byte[] expected, ToolRun run)
     {

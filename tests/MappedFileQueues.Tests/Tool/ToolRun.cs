@@ -46,11 +46,15 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
 
     /// <summary>Runs the project's benchmark to its end.</summary>
     public static ToolRun OfBench(params IEnumerable<string> arguments) =>
-        Start(new ProcessStartInfo("dotnet", ["exec", Repository.BenchPath, .. arguments]), []);
+        Start(BuiltProgram.StartInfo(Repository.BenchPath, arguments), []);
 
     /// <summary>Runs the tool to its end as a process, in a folder.</summary>
-    public static ToolRun In(string folder, byte[] input, params IEnumerable<string> arguments) =>
-        Start(new ProcessStartInfo("dotnet", ["exec", Repository.ToolPath, .. arguments]) { WorkingDirectory = folder }, input);
+    public static ToolRun In(string folder, byte[] input, params IEnumerable<string> arguments)
+    {
+        ProcessStartInfo start = BuiltProgram.StartInfo(Repository.ToolPath, arguments);
+        start.WorkingDirectory = folder;
+        return Start(start, input);
+    }
 
     /// <summary>Runs any program to its end; how the tool is started matters to some tests.</summary>
     public static ToolRun Start(ProcessStartInfo start, byte[] input)

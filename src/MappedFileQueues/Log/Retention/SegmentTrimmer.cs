@@ -256,8 +256,22 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
                 break;
             string name = StoreNames.Segment(start);
             if (spares++ >= sparesMax || !store.Directory.RenameWithoutReplacing(name, StoreNames.Spare(start)))
-                store.Directory.Delete(name);
+                DeleteUnlessMapped(name);
             ProtocolSteps.Reach(ProtocolStep.SegmentDeleted);
+        }
+    }
+
+    /// <summary>
+    /// Windows deletes no file that somebody has mapped, and says "access denied": it is left over for the next removal.
+    /// </summary>
+    private void DeleteUnlessMapped(string name)
+    {
+        try
+        {
+            store.Directory.Delete(name);
+        }
+        catch (QueueDiskException error) when (OperatingSystem.IsWindows() && error.Errno == DiskErrors.EACCES)
+        {
         }
     }
 

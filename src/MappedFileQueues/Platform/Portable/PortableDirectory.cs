@@ -12,6 +12,9 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     /// </summary>
     private static readonly Lock s_rename = new();
 
+    /// <summary>Those who read a small file of a store, or make a new one, have it open for a moment.</summary>
+    private static readonly TimeSpan s_openElsewhereMax = TimeSpan.FromSeconds(2);
+
     /// <summary>An opener holds the meta page exclusively for a moment (<see cref="MetaLock"/>).</summary>
     private static readonly TimeSpan s_exclusiveMax = TimeSpan.FromSeconds(1);
 
@@ -156,8 +159,11 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     {
         try
         {
-            lock (s_rename)
-                File.Move(FullName(from), FullName(to), overwrite: true);
+            WhileOpenElsewhere(DiskErrors.EACCES, () =>
+            {
+                lock (s_rename)
+                    File.Move(FullName(from), FullName(to), overwrite: true);
+            });
         }
         catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
         {
@@ -174,7 +180,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
             // The BCL does not say whether there was a file; two callers that delete it at once may both get true.
             if (AttributesOf(full) is null)
                 return false;
-            File.Delete(full);
+            WhileOpenElsewhere(DiskErrors.EAGAIN, () => File.Delete(full));
             return true;
         }
         catch (DirectoryNotFoundException)
@@ -279,6 +285,28 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
         catch (IOException error) when (PortableErrors.IsAlreadyThere(error))
         {
             return null;
+        }
+    }
+
+    /// <summary>
+    /// Windows replaces no file that somebody has open, however it is shared, and says "access denied". It deletes none that is
+    /// open without sharing that (a lock that is tried), and says "sharing violation".
+    /// </summary>
+    private static void WhileOpenElsewhere(int errno, Action change)
+    {
+        var deadline = new Deadline(s_openElsewhereMax);
+        while (true)
+        {
+            try
+            {
+                change();
+                return;
+            }
+            catch (Exception error) when (OperatingSystem.IsWindows() && PortableErrors.IsOfTheSystem(error)
+                && PortableErrors.Number(error) == errno && !deadline.IsOver)
+            {
+                Thread.Sleep(1);
+            }
         }
     }
 

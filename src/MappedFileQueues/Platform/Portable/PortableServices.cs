@@ -5,7 +5,7 @@ namespace MappedFileQueues.Platform.Portable;
 /// <summary>Uses only the BCL: for Windows and macOS, and on Linux by choice.</summary>
 internal sealed unsafe class PortableServices : OperatingSystemServices
 {
-    private readonly Lazy<string?> _bootId = new(() => OperatingSystem.IsLinux() ? ProcFiles.ReadBootId() : null);
+    private readonly Lazy<string?> _bootId = new(PortableBoot.ReadId);
 
     /// <inheritdoc/>
     public override bool IsPortable => true;
