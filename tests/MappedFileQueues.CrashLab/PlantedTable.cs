@@ -40,6 +40,7 @@ internal static class PlantedTable
         [PlantedFault.FlushErrorIgnored] = "fault",
         [PlantedFault.PoisonNotShared] = "fault",
         [PlantedFault.ChecksumWithoutOffset] = "hostile",
+        [PlantedFault.BlockNotInChecksum] = "hostile",
         [PlantedFault.AppendNotFlushed] = "append",
         [PlantedFault.ReusedNotCleared] = "append",
         [PlantedFault.ZeroTailKept] = "append",

@@ -27,6 +27,8 @@ internal readonly struct FrameChecksum
     public uint Begin(long offset, uint lowHalf)
     {
         ulong place = PlantedFaults.Has(PlantedFault.ChecksumWithoutOffset) ? 0 : (ulong)offset >> 3;
+        if (PlantedFaults.Has(PlantedFault.BlockNotInChecksum))
+            lowHalf &= ~FrameHeader.Extended;
         return (uint)Crc32C.Step(_seed, place ^ ((ulong)lowHalf << 32));
     }
 

@@ -94,6 +94,9 @@ internal enum PlantedFault
     /// <summary>The checksum does not cover the frame's offset.</summary>
     ChecksumWithoutOffset,
 
+    /// <summary>The checksum does not cover whether a header block comes before the message.</summary>
+    BlockNotInChecksum,
+
     /// <summary>A read commits the message before the caller has it.</summary>
     CursorBeforeRead,
 

@@ -1,4 +1,5 @@
 using System.Globalization;
+using MappedFileQueues.Format;
 
 namespace MappedFileQueues.TestPeer.Verbs;
 
@@ -137,6 +138,8 @@ internal static class HostileDamages
                 yield return damage;
             if (content.Length == 0)
                 continue;
+            if (name.StartsWith("commitlog/", StringComparison.Ordinal) && FindExtended(content) is { Count: > 0 } extended)
+                yield return new HostileDamage(name, HostileKind.Flip, extended[random.Next(extended.Count)] + 3, 7);
             int[] telling = [.. Enumerable.Range(0, content.Length).Where(position => content[position] != 0)];
             for (int i = 0; i < countPerFile; i++)
             {
@@ -162,6 +165,20 @@ internal static class HostileDamages
             yield return new HostileDamage(name, HostileKind.Swap, content.Length / 2 / length * length - length, length);
         foreach (int more in new[] { 1, 8, 4096 })
             yield return new HostileDamage(name, HostileKind.Lengthen, content.Length, more);
+    }
+
+    /// <summary>The headers of messages with a header block, whose bit 31 says that they have one.</summary>
+    private static List<int> FindExtended(byte[] content)
+    {
+        List<int> found = [];
+        for (int at = 0; at < content.Length && BitConverter.ToUInt64(content, at) is var header and not 0;)
+        {
+            if (FrameHeader.IsExtended(header))
+                found.Add(at);
+            at += (int)FrameHeader.FrameLength(FrameHeader.Length(header));
+        }
+
+        return found;
     }
 
     private static IEnumerable<HostileDamage> OnceAtByte(string name, int position)

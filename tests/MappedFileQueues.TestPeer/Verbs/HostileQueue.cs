@@ -68,7 +68,8 @@ internal abstract class HostileQueue : IDisposable
     {
         private readonly MappedFileQueue _queue = new(options);
 
-        public override long Append(int index, int length) => _queue.Producer.Produce(HostileMessage.Bytes(index, length));
+        public override long Append(int index, int length) => _queue.Producer.Produce(
+            HostileMessage.Bytes(index, length), new ProduceOptions { Headers = HostileMessage.Headers(index) });
 
         public override long AppendBatch(int firstIndex, ReadOnlySpan<int> lengths)
         {
@@ -102,7 +103,8 @@ internal abstract class HostileQueue : IDisposable
     {
         private readonly MappedFileQueue<HostileStruct> _queue = new(options);
 
-        public override long Append(int index, int length) => _queue.Producer.Produce(HostileMessage.Struct(index));
+        public override long Append(int index, int length) => _queue.Producer.Produce(
+            HostileMessage.Struct(index), new ProduceOptions { Headers = HostileMessage.Headers(index) });
 
         public override long AppendBatch(int firstIndex, ReadOnlySpan<int> lengths)
         {

@@ -1,6 +1,7 @@
 using System.Buffers.Binary;
 using System.Text;
 using MappedFileQueues.Format;
+using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
@@ -10,8 +11,8 @@ namespace MappedFileQueues.TestPeer.Verbs;
 
 /// <summary>
 /// A small store with a bit of everything, kept in memory and written anew for each damage: four segments of 4 KiB and one
-/// made ahead, single messages and batches, padding at the ends of segments and of an abandoned claim, a claim of a dead
-/// producer, a part that is consumed, a checkpoint in the middle.
+/// made ahead, single messages, some with headers, and batches, padding at the ends of segments and of an abandoned claim, a
+/// claim of a dead producer, a part that is consumed, a checkpoint in the middle.
 /// </summary>
 internal sealed class HostileStore
 {
@@ -163,7 +164,8 @@ internal sealed class HostileStore
             int length = s_lengths[index % s_lengths.Length];
             long at = queue.Append(index, length);
             byte[] bytes = HostileQueue.BytesOf(_isStruct, index, length);
-            _messages.Add(new HostileMessage(at, at, at + FrameHeader.Size + bytes.Length, bytes));
+            int block = new HeaderFields(HostileMessage.Headers(index)).BlockLength;
+            _messages.Add(new HostileMessage(at, at, at + FrameHeader.Size + block + bytes.Length, bytes, block));
         }
     }
 

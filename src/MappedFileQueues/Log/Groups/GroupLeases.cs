@@ -140,7 +140,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
     {
         if (_free < 0)
             return;
-        table.TryChange(_free, _freeState, LeaseState.Done(_freeTag));
+        if (table.TryChange(_free, _freeState, LeaseState.Done(_freeTag)))
+            Ended();
         _free = -1;
     }
 
@@ -186,6 +187,13 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             store.CapacityWake.WakeIfAwaited();
     }
 
+    /// <summary>A single that was being filled gets no message. Whole, it has counted for the floor (models/room.pml).</summary>
+    private void Free(int single, LeaseState filling)
+    {
+        if (table.TryChange(single, filling, LeaseState.Make(LeaseKind.Done, 0, filling.Tag, 0)))
+            Ended();
+    }
+
     /// <summary>Gives a message of a lease back, from the range where it is or as the single that it is.</summary>
     /// <param name="lease">The lease.</param>
     /// <param name="message">Which of its messages.</param>
@@ -216,7 +224,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
         table.LowerEarliestDue(dueMs);
         if (!PlantedFaults.Has(PlantedFault.GroupBitBeforeContent) && !TryMoveBit(range, tag, message))
         {
-            table.TryChange(single, filling, LeaseState.Make(LeaseKind.Done, 0, filling.Tag, 0));
+            Free(single, filling);
             return GivingBack.NotMine;
         }
 
@@ -362,7 +370,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
         }
         else if (!IsHalfMade(single, state, out _))
         {
-            table.TryChange(single, state, LeaseState.Make(LeaseKind.Done, 0, state.Tag, 0));
+            Free(single, state);
             hasChanged = true;
         }
     }
@@ -524,7 +532,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             }
             else if (IsGone(state.Owner))
             {
-                table.TryChange(single, state, LeaseState.Make(LeaseKind.Done, 0, state.Tag, 0));
+                Free(single, state);
             }
         }
     }

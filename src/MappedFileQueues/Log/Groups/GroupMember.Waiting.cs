@@ -216,9 +216,8 @@ internal sealed unsafe partial class GroupMember
         {
             get
             {
-                long looksAt = member._othersHold || member._isRoomShort
-                    ? member._lookedAt + (long)(s_lookInterval.TotalSeconds * Stopwatch.Frequency)
-                    : long.MaxValue;
+                TimeSpan interval = member._othersHold || member._isRoomShort ? s_lookInterval : WakeSignal.SleepMax;
+                long looksAt = member._lookedAt + (long)(interval.TotalSeconds * Stopwatch.Frequency);
                 long due = member._leases.Table.EarliestDue;
                 if (due == GroupLayout.NoneDue)
                     return looksAt;
@@ -248,6 +247,8 @@ internal sealed unsafe partial class GroupMember
                 // After padding it stays where the last walk came to.
                 if (end != member._walkedFrom)
                 {
+                    // Others were handed messages since the call's own look. When they die over them nothing else moves.
+                    member._othersHold = true;
                     member._walkStart = end;
                     walker.JumpTo(end);
                     member._walkedFrom = end;

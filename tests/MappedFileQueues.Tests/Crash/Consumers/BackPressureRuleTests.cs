@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using System.Globalization;
 using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Tests.Crash.Consumers;
@@ -260,6 +261,52 @@ public sealed class BackPressureRuleTests
         stopped.Answer();
         Assert.Equal(1, stopped.AckedCount);
         Assert.Equal([.. Enumerable.Range(0, 10).Select(i => $"l-{i}"), "s-0"], store.Peek());
+    }
+
+    /// <summary>
+    /// An operator fences a member in the middle of a reject, and another one acknowledges the message: now only the record that
+    /// the fenced one was filling holds the floor. It was freed without a wake: models/room.pml, freed-single-is-silent.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Reject_MemberFencedInIt_ItsRecordIsFreedAndTheProducerWoken(bool isKilled)
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue queue = store.Open();
+        using MappedFileGroupMember member = queue.OpenGroupMember("workers", new GroupOptions { DeliveriesMax = 0 });
+        using PeerAgent fenced = store.StartAttached();
+        int slot = int.Parse(fenced.Ask("member"), CultureInfo.InvariantCulture);
+        using PeerAgent producer = StartProducer(store);
+        producer.Ask($"append prefix=m size={Size} count=2");
+        Assert.Equal("m-0:1 m-1:1", fenced.Ask("take count=2"));
+        fenced.Trap("GroupSingleWhole", 1, "stop");
+        fenced.Send("reject text=m-0");
+        fenced.WaitUntilStopped();
+        using (var engine = new MappedFileQueues.Engine.StoreEngine(
+            new MappedFileQueueOptions { StorePath = store.Path }, MappedFileQueues.Format.StoreKind.Messages, 0, 0))
+            Assert.Equal(1, engine.FenceGroupMember("workers", slot));
+        for (int i = 0; i < 2; i++)
+        {
+            Assert.True(member.TryConsume(out _, TimeSpan.FromSeconds(30)));
+            member.Acknowledge();
+        }
+
+        producer.Send($"append prefix=m size={Size} first=2");
+        WaitUntilFlagged(store);
+        if (isKilled)
+        {
+            fenced.Kill();
+            // Whoever waits looks at what the dead have.
+            _ = member.TryConsume(out _, TimeSpan.FromMilliseconds(1));
+        }
+        else
+        {
+            fenced.Continue();
+            Assert.StartsWith("error GroupMemberFencedException", fenced.Answer(), StringComparison.Ordinal);
+        }
+
+        Assert.StartsWith("ok", producer.Answer(), StringComparison.Ordinal);
     }
 
     private static PeerAgent StartProducer(CrashStore store)

@@ -222,6 +222,27 @@ public sealed class GroupStepTests
         }
     }
 
+    /// <summary>
+    /// A member waits without a thread while nobody holds anything. Then another one is handed all there is, and dies: nothing
+    /// moves any more. The waiting one never looked at the dead one's messages: models/wait.pml, hand-outs-to-others-unseen.
+    /// </summary>
+    [Fact]
+    public async Task TakeOver_ByAMemberThatWaitsWithoutAThread_ComesSoon()
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue survivor = store.Open();
+        // It does not see what is not on disk, so the other one is faster.
+        using MappedFileGroupMember member = survivor.OpenGroupMember(
+            "workers", new GroupOptions { DeliveriesMax = 0, DurableOnly = true });
+        using var deadline = new CancellationTokenSource(TimeSpan.FromSeconds(30));
+        ValueTask<ReadOnlyMemory<byte>> call = member.ConsumeAsync(deadline.Token);
+        using PeerAgent child = StartMember(store, survivor);
+        child.Ask("take count=10");
+        child.Kill();
+        Assert.Equal("m-0", CrashMessage.Read((await call).Span));
+        Assert.Equal(2, member.DeliveryCount);
+    }
+
     /// <summary>Stopped anywhere it keeps what it has; everything else goes on, and it can be woken and go on.</summary>
     [Theory]
     [InlineData("take count=4", "GroupRangeTaken", 0)]
