@@ -236,12 +236,40 @@ uint32_t mfq_crc32c(uint32_t crc, const void *data, size_t length) {
 /* The usual CRC-32C, of pages and records. */
 static uint32_t page_crc(const void *data, size_t length) { return ~mfq_crc32c(UINT32_MAX, data, length); }
 
+/*
+ * Word by word. The last word is loaded whole: it is in the frame, whose length is a multiple of 8. What is after the payload
+ * does not count.
+ */
+#define MASK_OF_REST(length) ((UINT64_C(1) << ((length) % 8 * 8)) - 1)
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2")))
+static uint32_t frame_crc_by_instruction(uint32_t seed, uint64_t first, const uint8_t *payload, size_t length) {
+    uint64_t value = __builtin_ia32_crc32di(seed, first);
+    const uint8_t *end = payload + (length & ~(size_t)7);
+    for (; payload != end; payload += 8)
+        value = __builtin_ia32_crc32di(value, word_at(payload));
+    if (length % 8 != 0)
+        value = __builtin_ia32_crc32di(value, word_at(payload) & MASK_OF_REST(length));
+    return (uint32_t)value;
+}
+#else
+static uint32_t frame_crc_by_instruction(uint32_t seed, uint64_t first, const uint8_t *payload, size_t length) {
+    uint32_t crc = crc_by_instruction(seed, (const uint8_t *)&first, sizeof first);
+    crc = crc_by_instruction(crc, payload, length & ~(size_t)7);
+    uint64_t last = length % 8 == 0 ? 0 : word_at(payload + (length & ~(size_t)7)) & MASK_OF_REST(length);
+    return length % 8 == 0 ? crc : crc_by_instruction(crc, (const uint8_t *)&last, sizeof last);
+}
+#endif
+
+static const uint8_t no_payload[8] = {0};
+
 static uint32_t frame_crc(const mfq_reader *r, int64_t offset, uint32_t low, const uint8_t *payload, size_t length) {
-    static const uint8_t zeros[8] = {0};
     uint64_t first = ((uint64_t)offset / 8) ^ ((uint64_t)low << 32);
-    uint32_t crc = mfq_crc32c(r->seed, &first, sizeof first);
-    crc = mfq_crc32c(crc, payload, length);
-    return length % 8 == 0 ? crc : mfq_crc32c(crc, zeros, 8 - length % 8);
+    if (has_crc_instruction)
+        return frame_crc_by_instruction(r->seed, first, payload, length);
+    uint32_t crc = mfq_crc32c_by_table(crc_word_by_table(r->seed, first), payload, length & ~(size_t)7);
+    return length % 8 == 0 ? crc : crc_word_by_table(crc, word_at(payload + (length & ~(size_t)7)) & MASK_OF_REST(length));
 }
 
 /* ---- files ---- */
@@ -624,6 +652,7 @@ static void leave(struct place *p) {
     if (p->segment.base != NULL)
         munmap(p->segment.base, (size_t)p->segment.usable);
     p->segment.base = NULL;
+    p->segment.start = p->segment.usable = 0;
     close_fd(&p->segment.fd);
     p->bound = p->limit = 0;
 }
@@ -918,7 +947,7 @@ static int find_message(const mfq_reader *r, struct place *p, int walks, mfq_mes
         if (at + size > p->segment.usable)
             return corrupt(r, p, error, "the file is too short");
         if (state == PADDING) {
-            if (frame_crc(r, p->offset, low, NULL, 0) != (uint32_t)(header >> 32))
+            if (frame_crc(r, p->offset, low, no_payload, 0) != (uint32_t)(header >> 32))
                 return corrupt(r, p, error, "a wrong checksum");
             p->offset += size;
             continue;
@@ -1034,12 +1063,40 @@ static mfq_status go_on_after_cut(mfq_reader *r, mfq_error *error) {
     return MFQ_OK;
 }
 
+/* The usual case: a message without headers, in pages that were asked for. 0: look properly. */
+static int read_next(mfq_reader *r, mfq_message *message) {
+    struct place *p = &r->place;
+    int64_t at = p->offset - p->segment.start;
+    if (at + HEADER > p->bound)
+        return 0;
+    uint64_t header = load_header(p);
+    uint32_t low = (uint32_t)header, length = low & LENGTH_MASK, kind = low ^ length;
+    int64_t size = frame_length(length);
+    const uint8_t *payload = p->segment.base + at + HEADER;
+    if ((kind != (uint32_t)PUBLISHED << 28 && kind != (uint32_t)IN_BATCH << 28) || at + size > p->bound
+        || (r->info.is_struct && length != (uint32_t)r->info.struct_size)
+        || frame_crc(r, p->offset, low, payload, length) != (uint32_t)(header >> 32)
+        /* After the look, as below. */
+        || (r->control != NULL && (int64_t)control(r, C_EPOCH) != r->epoch))
+        return 0;
+    message->data = payload;
+    message->length = length;
+    message->offset = p->offset;
+    message->next = p->offset + size;
+    message->block = NULL;
+    message->block_length = 0;
+    r->in_hand = size;
+    return 1;
+}
+
 mfq_status mfq_read(mfq_reader *r, mfq_message *message, mfq_error *error) {
     if (r == NULL || message == NULL)
         return fail(error, MFQ_E_ARGUMENT, -1, "A reader and a message are needed.");
-    memset(message, 0, sizeof *message);
     r->place.offset += r->in_hand;
     r->in_hand = 0;
+    if (read_next(r, message))
+        return MFQ_OK;
+    memset(message, 0, sizeof *message);
     r->is_at_claim = 0;
     for (int cuts = 0;; cuts++) {
         int64_t frame = 0;
@@ -2072,7 +2129,7 @@ static mfq_status enter_for_writing(mfq_producer *p, int64_t offset, mfq_error *
 
 static uint64_t padding_header(const mfq_reader *r, int64_t offset, int64_t length) {
     uint32_t low = (uint32_t)(length - HEADER) | (uint32_t)PADDING << 28;
-    return low | (uint64_t)frame_crc(r, offset, low, NULL, 0) << 32;
+    return low | (uint64_t)frame_crc(r, offset, low, no_payload, 0) << 32;
 }
 
 static mfq_status is_foreign(const mfq_producer *p, mfq_error *error) {
