@@ -1,5 +1,5 @@
 /*
- * Reading and consuming stores of MappedFileQueues. Everything here follows docs/FORMAT.md and docs/DESIGN.md.
+ * Reading stores of MappedFileQueues, consuming and producing. Everything here follows docs/FORMAT.md and docs/DESIGN.md.
  *
  * What a file holds is hostile: each number is loaded once, checked against the room that is left, and only then leads to a
  * place. No load is made from a page that the system was not asked for, so a bad sector or a truncated file is an error and not
@@ -63,7 +63,8 @@ enum { CLAIM_MET = 2 }; /* beside MFQ_OK and MFQ_EMPTY: a claimed frame is in th
 enum {
     C_STORE = 8, C_BOOT = 24, C_EPOCH = 40, C_SUM = 48, C_NEXT_SUM = 52, C_STAGE = 56, C_FLUSHED = 64, C_TAIL = 128,
     C_CONFIRMED = 256, C_ALLOCATED = 384, C_SEQUENCE = 512, C_FLAG = 640, C_LOG_START = 768, C_MAY_WAIT = 776,
-    C_EXCLUSIVE = 1024, C_FENCE = 1280, C_POLLERS = 1792, C_CORRUPT = 1920, C_ROOM_SEQUENCE = 3072, C_ROOM_FLAG = 3200,
+    C_NAMES_FLUSHED = 896, C_EXCLUSIVE = 1024, C_FENCE = 1280, C_REPAIRS = 1664, C_POLLERS = 1792,
+    C_CORRUPT = 1920, C_ROOM_SEQUENCE = 3072, C_ROOM_FLAG = 3200,
     C_CONSUMERS = 3328, C_META_INODE = 3968, C_META_BIRTH = 3976
 };
 
@@ -235,12 +236,40 @@ uint32_t mfq_crc32c(uint32_t crc, const void *data, size_t length) {
 /* The usual CRC-32C, of pages and records. */
 static uint32_t page_crc(const void *data, size_t length) { return ~mfq_crc32c(UINT32_MAX, data, length); }
 
+/*
+ * Word by word. The last word is loaded whole: it is in the frame, whose length is a multiple of 8. What is after the payload
+ * does not count.
+ */
+#define MASK_OF_REST(length) ((UINT64_C(1) << ((length) % 8 * 8)) - 1)
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2")))
+static uint32_t frame_crc_by_instruction(uint32_t seed, uint64_t first, const uint8_t *payload, size_t length) {
+    uint64_t value = __builtin_ia32_crc32di(seed, first);
+    const uint8_t *end = payload + (length & ~(size_t)7);
+    for (; payload != end; payload += 8)
+        value = __builtin_ia32_crc32di(value, word_at(payload));
+    if (length % 8 != 0)
+        value = __builtin_ia32_crc32di(value, word_at(payload) & MASK_OF_REST(length));
+    return (uint32_t)value;
+}
+#else
+static uint32_t frame_crc_by_instruction(uint32_t seed, uint64_t first, const uint8_t *payload, size_t length) {
+    uint32_t crc = crc_by_instruction(seed, (const uint8_t *)&first, sizeof first);
+    crc = crc_by_instruction(crc, payload, length & ~(size_t)7);
+    uint64_t last = length % 8 == 0 ? 0 : word_at(payload + (length & ~(size_t)7)) & MASK_OF_REST(length);
+    return length % 8 == 0 ? crc : crc_by_instruction(crc, (const uint8_t *)&last, sizeof last);
+}
+#endif
+
+static const uint8_t no_payload[8] = {0};
+
 static uint32_t frame_crc(const mfq_reader *r, int64_t offset, uint32_t low, const uint8_t *payload, size_t length) {
-    static const uint8_t zeros[8] = {0};
     uint64_t first = ((uint64_t)offset / 8) ^ ((uint64_t)low << 32);
-    uint32_t crc = mfq_crc32c(r->seed, &first, sizeof first);
-    crc = mfq_crc32c(crc, payload, length);
-    return length % 8 == 0 ? crc : mfq_crc32c(crc, zeros, 8 - length % 8);
+    if (has_crc_instruction)
+        return frame_crc_by_instruction(r->seed, first, payload, length);
+    uint32_t crc = mfq_crc32c_by_table(crc_word_by_table(r->seed, first), payload, length & ~(size_t)7);
+    return length % 8 == 0 ? crc : crc_word_by_table(crc, word_at(payload + (length & ~(size_t)7)) & MASK_OF_REST(length));
 }
 
 /* ---- files ---- */
@@ -450,20 +479,24 @@ static mfq_status map_control(mfq_reader *r, int writable, mfq_error *error) {
     return MFQ_OK;
 }
 
-static int is_cold_block_valid(const mfq_reader *r) {
+/* The checksum of the cold block as it is, or as it will be when the word at a position holds another value. */
+static uint32_t cold_sum(const mfq_reader *r, int changed, uint64_t value) {
+    static const int words[] = {C_LOG_START, C_EXCLUSIVE, C_CORRUPT, C_FLUSHED};
     uint8_t covered[48 + 32];
+    memcpy(covered, r->control, 48);
+    for (size_t i = 0; i < 4; i++)
+        memcpy(covered + 48 + i * 8, words[i] == changed ? (const uint8_t *)&value : r->control + words[i], 8);
+    return page_crc(covered, sizeof covered);
+}
+
+static int is_cold_block_valid(const mfq_reader *r) {
     uint32_t sum, next;
     if (r->control == NULL)
         return 0;
-    memcpy(covered, r->control, 48);
-    memcpy(covered + 48, r->control + C_LOG_START, 8);
-    memcpy(covered + 56, r->control + C_EXCLUSIVE, 8);
-    memcpy(covered + 64, r->control + C_CORRUPT, 8);
-    memcpy(covered + 72, r->control + C_FLUSHED, 8);
     memcpy(&sum, r->control + C_SUM, 4);
     memcpy(&next, r->control + C_NEXT_SUM, 4);
-    uint32_t actual = page_crc(covered, sizeof covered);
-    return memcmp(covered, "MFQCTRL2", 8) == 0 && memcmp(covered + C_STORE, r->info.store_id, 16) == 0
+    uint32_t actual = cold_sum(r, -1, 0);
+    return memcmp(r->control, "MFQCTRL2", 8) == 0 && memcmp(r->control + C_STORE, r->info.store_id, 16) == 0
         && (sum == actual || (next != 0 && next == actual));
 }
 
@@ -619,6 +652,7 @@ static void leave(struct place *p) {
     if (p->segment.base != NULL)
         munmap(p->segment.base, (size_t)p->segment.usable);
     p->segment.base = NULL;
+    p->segment.start = p->segment.usable = 0;
     close_fd(&p->segment.fd);
     p->bound = p->limit = 0;
 }
@@ -913,7 +947,7 @@ static int find_message(const mfq_reader *r, struct place *p, int walks, mfq_mes
         if (at + size > p->segment.usable)
             return corrupt(r, p, error, "the file is too short");
         if (state == PADDING) {
-            if (frame_crc(r, p->offset, low, NULL, 0) != (uint32_t)(header >> 32))
+            if (frame_crc(r, p->offset, low, no_payload, 0) != (uint32_t)(header >> 32))
                 return corrupt(r, p, error, "a wrong checksum");
             p->offset += size;
             continue;
@@ -1029,12 +1063,40 @@ static mfq_status go_on_after_cut(mfq_reader *r, mfq_error *error) {
     return MFQ_OK;
 }
 
+/* The usual case: a message without headers, in pages that were asked for. 0: look properly. */
+static int read_next(mfq_reader *r, mfq_message *message) {
+    struct place *p = &r->place;
+    int64_t at = p->offset - p->segment.start;
+    if (at + HEADER > p->bound)
+        return 0;
+    uint64_t header = load_header(p);
+    uint32_t low = (uint32_t)header, length = low & LENGTH_MASK, kind = low ^ length;
+    int64_t size = frame_length(length);
+    const uint8_t *payload = p->segment.base + at + HEADER;
+    if ((kind != (uint32_t)PUBLISHED << 28 && kind != (uint32_t)IN_BATCH << 28) || at + size > p->bound
+        || (r->info.is_struct && length != (uint32_t)r->info.struct_size)
+        || frame_crc(r, p->offset, low, payload, length) != (uint32_t)(header >> 32)
+        /* After the look, as below. */
+        || (r->control != NULL && (int64_t)control(r, C_EPOCH) != r->epoch))
+        return 0;
+    message->data = payload;
+    message->length = length;
+    message->offset = p->offset;
+    message->next = p->offset + size;
+    message->block = NULL;
+    message->block_length = 0;
+    r->in_hand = size;
+    return 1;
+}
+
 mfq_status mfq_read(mfq_reader *r, mfq_message *message, mfq_error *error) {
     if (r == NULL || message == NULL)
         return fail(error, MFQ_E_ARGUMENT, -1, "A reader and a message are needed.");
-    memset(message, 0, sizeof *message);
     r->place.offset += r->in_hand;
     r->in_hand = 0;
+    if (read_next(r, message))
+        return MFQ_OK;
+    memset(message, 0, sizeof *message);
     r->is_at_claim = 0;
     for (int cuts = 0;; cuts++) {
         int64_t frame = 0;
@@ -1111,15 +1173,20 @@ int mfq_get_headers(const mfq_message *message, mfq_headers *headers) {
 
 /* ---- waiting ---- */
 
-/* Reaches the running threads of producers that publish without a barrier; 0 where that cannot be done. */
-static int fence_producers(void) {
+/* Registration lasts for the life of the process; once is enough. */
+static int is_registered(void) {
     static int registered;
     int known = __atomic_load_n(&registered, __ATOMIC_ACQUIRE);
     if (known == 0) {
         known = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0 ? 1 : -1;
         __atomic_store_n(&registered, known, __ATOMIC_RELEASE);
     }
-    return known > 0 && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+    return known > 0;
+}
+
+/* Reaches the running threads of producers that publish without a barrier; 0 where that cannot be done. */
+static int fence_producers(void) {
+    return is_registered() && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
 }
 
 /* The waiter's steps 1 to 3: the sequence, the flag above it, the fence. Gives how long one sleep may last. */
@@ -1478,7 +1545,8 @@ static int needs_recovery(mfq_reader *r) {
         p.offset += frame_length((uint32_t)header & LENGTH_MASK);
     }
     leave(&p);
-    return has_claim || !is_log_clean(r);
+    uint64_t tail = control(r, C_TAIL);
+    return has_claim || tail > (uint64_t)OFFSET_MAX || !is_frame_start(r, (int64_t)tail) || !is_log_clean(r);
 }
 
 static mfq_status map_control_attached(mfq_reader *r, mfq_error *error) {
@@ -1588,15 +1656,18 @@ static mfq_status attach(mfq_reader *r, mfq_error *error) {
 
 /* ---- consumers ---- */
 
-/* The waker's steps, for producers that wait until consumers are further. */
-static void wake_producers(const mfq_reader *r) {
-    uint64_t flag = control(r, C_ROOM_FLAG);
+/* The waker's steps after a change that is visible: the flag, the sequence, all sleepers, the flag as it was read. */
+static void wake(const mfq_reader *r, int sequence_at, int flag_at) {
+    uint64_t flag = control(r, flag_at);
     if ((flag & ~POISON) == 0)
         return;
-    __atomic_add_fetch(control_word(r, C_ROOM_SEQUENCE), 1, __ATOMIC_SEQ_CST);
-    (void)syscall(SYS_futex, control_word(r, C_ROOM_SEQUENCE), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    (void)__atomic_compare_exchange_n(control_word(r, C_ROOM_FLAG), &flag, flag & POISON, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+    __atomic_add_fetch(control_word(r, sequence_at), 1, __ATOMIC_SEQ_CST);
+    (void)syscall(SYS_futex, control_word(r, sequence_at), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    (void)__atomic_compare_exchange_n(control_word(r, flag_at), &flag, flag & POISON, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
+
+/* Producers may wait until consumers are further. */
+static void wake_producers(const mfq_reader *r) { wake(r, C_ROOM_SEQUENCE, C_ROOM_FLAG); }
 
 /*
  * Stores an offset that may be below the one before. A removal of segments raises the log start, then reads the cursors again;
@@ -1771,4 +1842,702 @@ mfq_status mfq_flush(mfq_reader *r, mfq_error *error) {
     if (folder >= 0)
         close(folder);
     return status == MFQ_OK ? check_replaced(r, error) : status;
+}
+
+/* ---- the producer: Exclusive mode, at PageCache (docs/DESIGN.md, sections 1 and 2) ---- */
+
+enum { FIRST_BLOCKS = 256 << 10, BLOCK_STEP = 1 << 20, PIECE = 2 << 20, SLOTS = 4096, GENERATION_MAX = 0xFFFFF };
+
+struct mfq_producer {
+    mfq_reader *store;
+    int lock;              /* `producers`, exclusively */
+    int slot_lock;
+    int slot;
+    uint32_t generation;
+    uint8_t *slots;
+    struct place lane;     /* mapped for writing; its bound covers the pages that were asked for */
+    int has_started;
+    int is_marked;         /* "exclusive at work" was set by this producer */
+    int is_dirty;          /* bytes beyond the tail may be left */
+    int fences;            /* waiters cannot reach this process's threads: each publish is an exchange */
+    unsigned made;
+    char id[33];           /* of its temporary files */
+};
+
+static void raise_to(const mfq_reader *r, int at, int64_t value) {
+    uint64_t now = control(r, at);
+    while (now < (uint64_t)value
+        && !__atomic_compare_exchange_n(control_word(r, at), &now, (uint64_t)value, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) {
+    }
+}
+
+static mfq_status poisoned(const mfq_reader *r, mfq_error *error) {
+    return fail(error, MFQ_E_RECOVERY, -1, "A flush of the store has failed: close it in every process, then open it from C#: "
+        "path=%.110s.", r->path);
+}
+
+/* A sync failed: nothing is durable any more, in any process, until the store was recovered. */
+static mfq_status poison(const mfq_reader *r, mfq_error *error) {
+    mfq_status status = fail_disk(r, error, -1, "commitlog");
+    __atomic_or_fetch(control_word(r, C_FLAG), POISON, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(control_word(r, C_SEQUENCE), 1, __ATOMIC_SEQ_CST);
+    (void)syscall(SYS_futex, control_word(r, C_SEQUENCE), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    int fd = openat(r->directory, "poison", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        adopt(r, fd, r->meta_stat.st_mode & 0666);
+        close(fd);
+    }
+    return status;
+}
+
+/* One of the four words of the cold block, under `open`: the block is valid before and after, wherever the process dies. */
+static void set_cold_word(const mfq_reader *r, int at, uint64_t value) {
+    uint32_t stored, now = cold_sum(r, -1, 0), next = cold_sum(r, at, value);
+    memcpy(&stored, r->control + C_NEXT_SUM, 4);
+    if (stored != 0 && stored == now)
+        memcpy(r->control + C_SUM, &now, 4);
+    memcpy(r->control + C_NEXT_SUM, &next, 4);
+    __atomic_store_n(control_word(r, at), value, __ATOMIC_RELEASE);
+    now = cold_sum(r, -1, 0);
+    memcpy(r->control + C_SUM, &now, 4);
+    memset(r->control + C_NEXT_SUM, 0, 4);
+}
+
+/* ---- segments and their blocks ---- */
+
+/* The names of segments that start below an offset are on disk before anything is appended there. */
+static mfq_status flush_names(const mfq_reader *r, int64_t start, mfq_error *error) {
+    if (control(r, C_NAMES_FLUSHED) > (uint64_t)start)
+        return MFQ_OK;
+    int folder = openat(r->directory, "commitlog", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return fail_disk(r, error, -1, "commitlog");
+    int code = fsync(folder) == 0 ? 0 : errno;
+    close(folder);
+    if (code != 0) {
+        errno = code;
+        return poison(r, error);
+    }
+    raise_to(r, C_NAMES_FLUSHED, start + 1);
+    return MFQ_OK;
+}
+
+static int allocate(int fd, int64_t position, int64_t length) {
+    while (length > 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)position, (off_t)length) != 0)
+        if (errno != EINTR)
+            return -1;
+    return 0;
+}
+
+/* Under a temporary name, synced, then its real one without replacing: another maker may be faster. */
+static mfq_status make_file(mfq_producer *p, const char *name, int64_t blocks, mfq_error *error) {
+    const mfq_reader *r = p->store;
+    char temporary[128];
+    snprintf(temporary, sizeof temporary, "%s.%04d-%u-%s-%u.tmp", name, p->slot, p->generation, p->id, ++p->made);
+    int fd = openat(r->directory, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return fail_disk(r, error, -1, temporary);
+    adopt(r, fd, r->meta_stat.st_mode & 0666);
+    mfq_status status = MFQ_OK;
+    if (ftruncate(fd, (off_t)r->info.segment_length) != 0 || allocate(fd, 0, blocks) != 0 || fdatasync(fd) != 0)
+        status = fail_disk(r, error, -1, temporary);
+    close(fd);
+    int prepare = status == MFQ_OK ? lock(r, "locks/prepare", LOCK_SH, 30000) : -1;
+    if (status == MFQ_OK && prepare < 0)
+        status = fail_lock(r, error, "locks/prepare");
+    if (status == MFQ_OK && renameat2(r->directory, temporary, r->directory, name, RENAME_NOREPLACE) != 0) {
+        /* Some file systems cannot; a link never replaces either. */
+        if (errno != EINVAL || linkat(r->directory, temporary, r->directory, name, 0) != 0)
+            status = errno == EEXIST ? MFQ_EMPTY : fail_disk(r, error, -1, name);
+        (void)unlinkat(r->directory, temporary, 0);
+    } else if (status != MFQ_OK) {
+        (void)unlinkat(r->directory, temporary, 0);
+    }
+    close_fd(&prepare);
+    return status;
+}
+
+/* Makes the segment that starts there unless it exists; `blocks` is up to where it certainly has blocks. */
+static mfq_status make_segment(mfq_producer *p, int64_t start, int64_t wanted, int64_t *blocks, mfq_error *error) {
+    const mfq_reader *r = p->store;
+    char name[48];
+    struct stat state;
+    *blocks = min64(max64(wanted, FIRST_BLOCKS), r->info.segment_length);
+    segment_name(name, sizeof name, start);
+    for (int tries = 0; tries < 100; tries++) {
+        int fd = open_file(r->directory, name, O_RDWR, &state);
+        if (fd >= 0) {
+            int code = allocate(fd, 0, *blocks) == 0 ? 0 : errno;
+            close(fd);
+            if (state.st_size < r->info.segment_length)
+                return fail(error, MFQ_E_CORRUPT, start, "A segment is too short: file=%s, path=%.140s.", name, r->path);
+            errno = code;
+            return code == 0 ? flush_names(r, start, error) : fail_disk(r, error, start, name);
+        }
+        if (errno != ENOENT)
+            return fail_disk(r, error, start, name);
+        mfq_status status = make_file(p, name, *blocks, error);
+        if (status < 0)
+            return status;
+    }
+    return fail(error, MFQ_E_IN_USE, start, "A segment comes and goes: file=%s, path=%.140s.", name, r->path);
+}
+
+/*
+ * Behind what is allocated a recycled segment has old bytes. It is zeroed before the bound rises, by one thread of all processes
+ * at a time: a second one that has read the bound before would zero messages.
+ */
+static mfq_status zero_recycled(const mfq_reader *r, int fd, int64_t start, int64_t to, mfq_error *error) {
+    static const uint8_t zeros[65536] = {0};
+    struct flock range;
+    memset(&range, 0, sizeof range);
+    range.l_type = F_WRLCK;
+    range.l_start = INT64_MAX - 1;
+    range.l_len = 1;
+    for (int64_t end = now_ms() + 50; fcntl(fd, F_OFD_SETLK, &range) != 0;) {
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+            return fail_disk(r, error, start, "commitlog");
+        if (now_ms() >= end)
+            return MFQ_EMPTY;
+        sleep_ms(1);
+    }
+    mfq_status status = MFQ_OK;
+    for (int64_t at = (int64_t)control(r, C_ALLOCATED) - start; at < to && status == MFQ_OK;) {
+        ssize_t n = pwrite(fd, zeros, (size_t)min64((int64_t)sizeof zeros, to - at), (off_t)at);
+        if (n > 0)
+            at += n;
+        else if (n == 0 || errno != EINTR)
+            status = fail_disk(r, error, start, "commitlog");
+    }
+    if (status == MFQ_OK)
+        raise_to(r, C_ALLOCATED, start + to);
+    range.l_type = F_UNLCK;
+    (void)fcntl(fd, F_OFD_SETLK, &range);
+    return status;
+}
+
+/*
+ * Blocks up to an offset: a store into a hole of a file on a full disk ends the process. They are given up to the end of a piece
+ * of 2 MiB before the bound rises into it, because the kernel asks for the blocks of all of a piece. MFQ_EMPTY: this segment
+ * cannot grow.
+ */
+static mfq_status ensure_allocated(mfq_producer *p, int64_t target, mfq_error *error) {
+    const mfq_reader *r = p->store;
+    int64_t length = r->info.segment_length;
+    while (1) {
+        uint64_t word = control(r, C_ALLOCATED);
+        if (word >= (uint64_t)target)
+            return word > (uint64_t)OFFSET_MAX ? poisoned(r, error) : MFQ_OK;
+        int64_t allocated = (int64_t)word, start = allocated - allocated % length, position = allocated - start;
+        int64_t step = min64(max64(target - allocated, FIRST_BLOCKS), BLOCK_STEP);
+        int64_t next = min64(start + length, (allocated + step + 4095) & ~INT64_C(4095));
+        int64_t piece = min64(length, (next - start + PIECE - 1) & -(int64_t)PIECE), blocks;
+        if (position == 0) {
+            mfq_status status = make_segment(p, start, piece, &blocks, error);
+            if (status != MFQ_OK)
+                return status;
+            /* No further: the rest of a recycled segment is not zeroed yet. */
+            next = min64(min64(next, start + blocks), start + min64(FIRST_BLOCKS, length));
+        } else {
+            char name[48];
+            struct stat state;
+            segment_name(name, sizeof name, start);
+            int fd = open_file(r->directory, name, O_RDWR, &state);
+            if (fd < 0 && errno == ENOENT)
+                return fail(error, MFQ_E_CORRUPT, allocated, "A segment is missing: file=%s, path=%.140s.", name, r->path);
+            if (fd < 0)
+                return fail_disk(r, error, allocated, name);
+            mfq_status status = MFQ_OK;
+            if (allocate(fd, position, piece - position) != 0)
+                status = errno == EOPNOTSUPP ? MFQ_EMPTY : fail_disk(r, error, allocated, name);
+            else if (state.st_size > length)
+                status = zero_recycled(r, fd, start, next - start, error);
+            close(fd);
+            if (status != MFQ_OK)
+                return status;
+        }
+        raise_to(r, C_ALLOCATED, next);
+    }
+}
+
+/* ---- the lane ---- */
+
+static uint64_t *lane_header(const struct place *lane) {
+    return (uint64_t *)(void *)(lane->segment.base + (lane->offset - lane->segment.start));
+}
+
+/* Moves to an offset, which is a frame's start, or past it when retention has overtaken it. */
+static mfq_status enter_for_writing(mfq_producer *p, int64_t offset, mfq_error *error) {
+    const mfq_reader *r = p->store;
+    struct place *lane = &p->lane;
+    int64_t length = r->info.segment_length;
+    for (int tries = 0; tries < 1000; tries++) {
+        char name[48];
+        struct stat state;
+        int64_t start = offset - offset % length, blocks;
+        mfq_status status;
+        if (offset > OFFSET_MAX)
+            return poisoned(r, error);
+        segment_name(name, sizeof name, start);
+        int fd = open_file(r->directory, name, O_RDWR, &state);
+        if (fd < 0 && errno != ENOENT)
+            return fail_disk(r, error, offset, name);
+        if (fd >= 0 && (try_flock(fd, LOCK_SH) <= 0 || !is_in_place(r->directory, name, fd))) {
+            close_fd(&fd);
+            sleep_ms(1);
+            continue;
+        }
+        /* Read after the segment was opened: retention may have removed it while this producer was stopped. */
+        if (start < (int64_t)control(r, C_LOG_START)) {
+            close_fd(&fd);
+            offset = (int64_t)control(r, C_TAIL);
+            sleep_ms(1);
+            continue;
+        }
+        if (fd < 0) {
+            status = make_segment(p, start, FIRST_BLOCKS, &blocks, error);
+            if (status != MFQ_OK)
+                return status;
+            continue;
+        }
+        void *base = state.st_size < length ? MAP_FAILED
+            : mmap(NULL, (size_t)length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        status = state.st_size < length
+            ? fail(error, MFQ_E_CORRUPT, offset, "A segment is too short: file=%s, path=%.140s.", name, r->path)
+            : base == MAP_FAILED ? fail_disk(r, error, offset, name) : flush_names(r, start, error);
+        if (status != MFQ_OK) {
+            if (base != MAP_FAILED)
+                munmap(base, (size_t)length);
+            close_fd(&fd);
+            return status;
+        }
+        raise_to(r, C_ALLOCATED, start);
+        /* Retention by age goes by when a segment was completed; the next one's first producer says so, before the hint. */
+        if (lane->segment.fd >= 0 && control(r, C_TAIL) < (uint64_t)start)
+            (void)futimens(lane->segment.fd, NULL);
+        leave(lane);
+        lane->segment.base = (uint8_t *)base;
+        lane->segment.start = start;
+        lane->segment.usable = length;
+        lane->segment.fd = fd;
+        lane->offset = offset;
+        raise_to(r, C_TAIL, offset);
+        return MFQ_OK;
+    }
+    return fail(error, MFQ_E_IN_USE, offset, "Segments are removed at the tail: path=%.160s.", r->path);
+}
+
+static uint64_t padding_header(const mfq_reader *r, int64_t offset, int64_t length) {
+    uint32_t low = (uint32_t)(length - HEADER) | (uint32_t)PADDING << 28;
+    return low | (uint64_t)frame_crc(r, offset, low, no_payload, 0) << 32;
+}
+
+static mfq_status is_foreign(const mfq_producer *p, mfq_error *error) {
+    return fail(error, MFQ_E_IN_USE, p->lane.offset, "Another process appends beside an Exclusive producer: path=%.130s.",
+        p->store->path);
+}
+
+/*
+ * A frame of somebody else. At the start there are many, and a claim is a dead owner's, because this producer holds the lock: it
+ * becomes padding. The kernel closes a dying process's files one after the other, so it is tried for a while.
+ */
+static mfq_status step_over(mfq_producer *p, uint64_t header, int64_t room, mfq_error *error) {
+    const mfq_reader *r = p->store;
+    struct place *lane = &p->lane;
+    if (!is_plausible(header, room))
+        return corrupt(r, lane, error, "an impossible header");
+    if (p->has_started)
+        return is_foreign(p, error);
+    int64_t length = frame_length((uint32_t)header & LENGTH_MASK), end = now_ms() + 5000;
+    while ((((uint32_t)header >> 28) & 7u) == CLAIMED) {
+        char name[32];
+        int is_missing = 0, held = 0;
+        uint32_t owner = (uint32_t)(header >> 32), generation;
+        generation = __atomic_load_n((const uint32_t *)(const void *)(p->slots + (owner >> 20) * 16), __ATOMIC_ACQUIRE);
+        if ((owner & 0xFFFFFu) == 0 || (owner & 0xFFFFFu) > generation)
+            return corrupt(r, lane, error, "a claim that cannot be");
+        snprintf(name, sizeof name, "locks/slot-%04u", owner >> 20);
+        if ((owner & 0xFFFFFu) == generation)
+            held = is_locked(r, name, LOCK_SH, &is_missing);
+        if (held < 0)
+            return fail_disk(r, error, lane->offset, name);
+        if (is_missing)
+            return fail(error, MFQ_E_DELETED, lane->offset, "Lock files were removed: path=%.160s.", r->path);
+        uint64_t expected = header;
+        if (held == 0
+            && __atomic_compare_exchange_n(lane_header(lane), &expected, padding_header(r, lane->offset, length), 0,
+                __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) {
+            __atomic_add_fetch(control_word(r, C_REPAIRS), 1, __ATOMIC_SEQ_CST);
+            wake(r, C_SEQUENCE, C_FLAG);
+            wake_producers(r);
+            break;
+        }
+        header = __atomic_load_n(lane_header(lane), __ATOMIC_ACQUIRE);
+        if (held > 0 && now_ms() >= end)
+            return fail(error, MFQ_E_IN_USE, lane->offset, "Another producer writes: path=%.160s.", r->path);
+        if (held > 0)
+            sleep_ms(1);
+    }
+    lane->offset += length;
+    return MFQ_OK;
+}
+
+static mfq_status pad_rest(mfq_producer *p, int64_t room, mfq_error *error) {
+    const mfq_reader *r = p->store;
+    struct place *lane = &p->lane;
+    int64_t end = lane->segment.start + r->info.segment_length, blocks;
+    uint64_t expected = 0;
+    if (room > (INT64_C(1) << 28)) {
+        errno = EOPNOTSUPP;
+        return fail_disk(r, error, lane->offset, "commitlog");
+    }
+    /* The next segment exists before the rest is padding. */
+    if (control(r, C_ALLOCATED) <= (uint64_t)end) {
+        mfq_status status = make_segment(p, end, FIRST_BLOCKS, &blocks, error);
+        if (status != MFQ_OK)
+            return status;
+    }
+    if (!__atomic_compare_exchange_n(lane_header(lane), &expected, padding_header(r, lane->offset, room), 0, __ATOMIC_SEQ_CST,
+            __ATOMIC_ACQUIRE))
+        return MFQ_OK;
+    raise_to(r, C_ALLOCATED, end);
+    wake(r, C_SEQUENCE, C_FLAG);
+    lane->offset += room;
+    return MFQ_OK;
+}
+
+/* Asks for pages to write to: a store into a page that the disk cannot give ends the process. */
+static mfq_status make_writable(mfq_producer *p, int64_t from, int64_t to, mfq_error *error) {
+    const int populate_write = 23;
+    struct place *lane = &p->lane;
+    int64_t first = from & ~(int64_t)(PAGE - 1);
+    for (int tries = 0; madvise(lane->segment.base + first, (size_t)(to - first), populate_write) != 0; tries++) {
+        if ((errno == EINTR || errno == EAGAIN) && tries < 1000)
+            continue;
+        if (errno == EINVAL)
+            return raise_bound(p->store, lane, from, to, to, error);
+        return fail_disk(p->store, error, lane->offset, "commitlog");
+    }
+    lane->bound = to;
+    return MFQ_OK;
+}
+
+/* Brings the lane to a free place with room and blocks for a frame and the header after it. */
+static mfq_status make_room(mfq_producer *p, int64_t length, mfq_error *error) {
+    const mfq_reader *r = p->store;
+    struct place *lane = &p->lane;
+    int64_t segment_length = r->info.segment_length;
+    mfq_status status = MFQ_OK;
+    if (lane->segment.fd < 0)
+        status = enter_for_writing(p, (int64_t)(control(r, C_TAIL) & ~UINT64_C(7)), error);
+    while (status == MFQ_OK) {
+        int64_t at = lane->offset - lane->segment.start, room = segment_length - at, end = at + length;
+        if (room == 0) {
+            status = check_replaced(r, error);
+            if (status == MFQ_OK)
+                status = enter_for_writing(p, lane->offset, error);
+            continue;
+        }
+        mfq_status has_block = ensure_allocated(p, lane->offset + HEADER, error);
+        if (has_block < 0)
+            return has_block;
+        if (at + HEADER > lane->bound) {
+            int64_t wanted = min64(segment_length, at + LAST_STEP);
+            status = raise_bound(r, lane, at, at + HEADER, p->has_started ? 0 : min64(wanted, segment_length), error);
+            if (status != MFQ_OK)
+                break;
+        }
+        uint64_t header = __atomic_load_n(lane_header(lane), __ATOMIC_ACQUIRE);
+        if (header == 0 && lane->offset < max64(confirmed(r), plausible(r, C_TAIL))
+            && lane->segment.start >= (int64_t)control(r, C_LOG_START)) {
+            header = __atomic_load_n(lane_header(lane), __ATOMIC_ACQUIRE);
+            if (header == 0)
+                return corrupt(r, lane, error, "messages are missing");
+        }
+        if (header != 0) {
+            status = step_over(p, header, room, error);
+            continue;
+        }
+        if (has_block == MFQ_EMPTY) {
+            errno = EOPNOTSUPP;
+            return fail_disk(r, error, lane->offset, "commitlog");
+        }
+        mfq_status grown = end > segment_length ? MFQ_EMPTY
+            : ensure_allocated(p, lane->segment.start + min64(end + HEADER, segment_length), error);
+        if (grown < 0)
+            return grown;
+        int64_t needed = min64(grown == MFQ_OK ? end + HEADER : at + HEADER, segment_length);
+        int64_t limit = min64((int64_t)control(r, C_ALLOCATED) - lane->segment.start, segment_length);
+        status = make_writable(p, at, max64(needed, min64(limit, at + FIRST_BLOCKS)), error);
+        if (status != MFQ_OK)
+            break;
+        if (grown == MFQ_EMPTY) {
+            status = pad_rest(p, room, error);
+            continue;
+        }
+        raise_to(r, C_TAIL, lane->offset);
+        return MFQ_OK;
+    }
+    return status;
+}
+
+/*
+ * What a dead Exclusive producer wrote and never published, from the tail to the allocated bound. The zeros are synced even where
+ * only zeros were found: what the disk holds may be older.
+ */
+static mfq_status zero_beyond_tail(mfq_producer *p, mfq_error *error) {
+    static const uint8_t zeros[65536] = {0};
+    const mfq_reader *r = p->store;
+    mfq_status status = make_room(p, HEADER, error);
+    if (status != MFQ_OK)
+        return status;
+    const struct segment *segment = &p->lane.segment;
+    int64_t end = min64((int64_t)control(r, C_ALLOCATED) - segment->start, segment->usable);
+    for (int64_t at = p->lane.offset - segment->start; at < end;) {
+        size_t length = (size_t)min64((int64_t)sizeof zeros, end - at);
+        if (has_data(segment->fd, at, at + (int64_t)length) && pwrite(segment->fd, zeros, length, (off_t)at) != (ssize_t)length)
+            return fail_disk(r, error, p->lane.offset, "commitlog");
+        at += (int64_t)length;
+    }
+    return fdatasync(segment->fd) == 0 ? MFQ_OK : poison(r, error);
+}
+
+/* ---- admission ---- */
+
+static uint64_t start_time(void) {
+    char text[1024] = {0};
+    unsigned long long time = 0;
+    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    (void)read_at(fd, text, sizeof text - 1, 0);
+    close(fd);
+    char *at = strrchr(text, ')');
+    for (int field = 2; at != NULL && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    return at != NULL && sscanf(at, "%llu", &time) == 1 ? time : 0;
+}
+
+/* A slot of its own: its files under temporary names are known by it. The generation is raised under the slot's lock. */
+static mfq_status take_slot(mfq_producer *p, mfq_error *error) {
+    const mfq_reader *r = p->store;
+    struct stat state;
+    int fd = open_file(r->directory, "locks/slots", O_RDWR, &state);
+    void *table = fd < 0 || state.st_size < SLOT_TABLE ? MAP_FAILED
+        : mmap(NULL, SLOT_TABLE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    if (table == MAP_FAILED)
+        return fail(error, MFQ_E_IN_USE, -1, "The table of slots is missing or short: path=%.160s.", r->path);
+    p->slots = (uint8_t *)table;
+    for (p->slot = 0; p->slot < SLOTS; p->slot++) {
+        char name[32];
+        uint8_t *entry = p->slots + p->slot * 16;
+        uint32_t *word = (uint32_t *)(void *)entry, pid = (uint32_t)getpid();
+        uint64_t started = start_time();
+        snprintf(name, sizeof name, "locks/slot-%04d", p->slot);
+        /* A missing file of a slot that was used was removed, perhaps while it was held. */
+        if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != 0 && faccessat(r->directory, name, F_OK, 0) != 0)
+            continue;
+        p->slot_lock = try_lock(r, name, LOCK_EX);
+        if (p->slot_lock < 0 && errno != 0 && errno != EACCES)
+            return fail_disk(r, error, -1, name);
+        if (p->slot_lock < 0)
+            continue;
+        uint32_t generation = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+        if (generation < GENERATION_MAX) {
+            memcpy(entry + 4, &pid, 4);
+            memcpy(entry + 8, &started, 8);
+            p->generation = generation + 1;
+            __atomic_store_n(word, p->generation, __ATOMIC_RELEASE);
+            return MFQ_OK;
+        }
+        close_fd(&p->slot_lock);
+    }
+    return fail(error, MFQ_E_IN_USE, -1, "No free producer slot: path=%.160s.", r->path);
+}
+
+/* With `open` and the producers' lock held. */
+static mfq_status prepare_producer(mfq_producer *p, mfq_error *error) {
+    const mfq_reader *r = p->store;
+    if (control(r, C_CORRUPT) != 0)
+        return fail(error, MFQ_E_CORRUPT, (int64_t)control(r, C_CORRUPT) - 1,
+            "Nothing can be appended to a damaged log: path=%.120s.", r->path);
+    if ((control(r, C_FLAG) & POISON) != 0)
+        return poisoned(r, error);
+    mfq_status status = take_slot(p, error);
+    if (status == MFQ_OK && control(r, C_EXCLUSIVE) != 0)
+        status = zero_beyond_tail(p, error);
+    if (status != MFQ_OK)
+        return status;
+    p->fences = !is_registered();
+    if (!p->fences)
+        __atomic_or_fetch(control_word(r, C_FENCE), 1, __ATOMIC_SEQ_CST);
+    set_cold_word(r, C_EXCLUSIVE, 1);
+    p->is_marked = 1;
+    return MFQ_OK;
+}
+
+static mfq_status admit(mfq_producer *p, mfq_error *error) {
+    const mfq_reader *r = p->store;
+    /* A dying process may still hold it. It is never waited for under `open`. */
+    for (int64_t end = now_ms() + 1000;;) {
+        struct stat state;
+        int opening = lock(r, "locks/open", LOCK_EX, 30000);
+        if (opening < 0)
+            return fail_lock(r, error, "locks/open");
+        mfq_status status = MFQ_EMPTY;
+        p->lock = open_file(r->directory, "locks/producers", O_RDWR, &state);
+        if (p->lock < 0 || !is_in_place(r->directory, "locks/attached", r->attached))
+            status = fail(error, MFQ_E_DELETED, -1, "Lock files were removed while the store was open: path=%.140s.", r->path);
+        else if (try_flock(p->lock, LOCK_EX) > 0 && is_in_place(r->directory, "locks/producers", p->lock))
+            status = prepare_producer(p, error);
+        close_fd(&opening);
+        if (status != MFQ_EMPTY)
+            return status;
+        close_fd(&p->lock);
+        if (now_ms() >= end)
+            return fail(error, MFQ_E_IN_USE, -1, "Another producer is attached: path=%.160s.", r->path);
+        sleep_ms(5);
+    }
+}
+
+mfq_status mfq_producer_open(const char *path, mfq_producer **producer, mfq_error *error) {
+    uint8_t random[16];
+    if (producer == NULL)
+        return fail(error, MFQ_E_ARGUMENT, -1, "A place for the producer is needed.");
+    *producer = NULL;
+    mfq_producer *p = (mfq_producer *)calloc(1, sizeof *p);
+    if (p == NULL)
+        return fail(error, MFQ_E_NO_MEMORY, -1, "There is no memory.");
+    p->lock = p->slot_lock = -1;
+    begin_place(&p->lane, 0);
+    if (syscall(SYS_getrandom, random, sizeof random, 0) != (long)sizeof random)
+        memset(random, (int)getpid() & 0xFF, sizeof random);
+    for (int i = 0; i < 16; i++)
+        snprintf(p->id + i * 2, 3, "%02x", random[i]);
+    mfq_status status = open_store(path, &p->store, error);
+    if (status == MFQ_OK)
+        status = attach(p->store, error);
+    if (status == MFQ_OK)
+        status = admit(p, error);
+    if (status == MFQ_OK)
+        status = make_room(p, HEADER, error);
+    if (status != MFQ_OK) {
+        mfq_producer_close(p);
+        return status;
+    }
+    p->has_started = 1;
+    *producer = p;
+    return MFQ_OK;
+}
+
+void mfq_producer_close(mfq_producer *p) {
+    if (p == NULL)
+        return;
+    if (p->is_marked && !p->is_dirty) {
+        /* Where `open` cannot be had, the mark stays: the next producer looks for dirty bytes, and finds none. */
+        int opening = lock(p->store, "locks/open", LOCK_EX, 1000);
+        if (opening >= 0)
+            set_cold_word(p->store, C_EXCLUSIVE, 0);
+        close_fd(&opening);
+    }
+    leave(&p->lane);
+    if (p->slots != NULL)
+        munmap(p->slots, SLOT_TABLE);
+    close_fd(&p->slot_lock);
+    close_fd(&p->lock);
+    mfq_close(p->store);
+    free(p);
+}
+
+/* ---- appending ---- */
+
+/* The header block of these headers; 0 when they cannot be. */
+static size_t make_block(const mfq_headers *h, uint8_t *block) {
+    uint64_t first = (uint64_t)h->fields << 16 | (uint64_t)h->key_length << 32 | (uint64_t)h->trace_state_length << 48;
+    uint8_t *at = block + 8;
+    size_t length;
+    if ((h->fields & ~(MFQ_HAS_TIME | MFQ_HAS_TRACE | MFQ_HAS_KEY)) != 0 || h->key_length > 1024 || h->trace_state_length > 512
+        || ((h->fields & MFQ_HAS_TRACE) != 0 && (h->trace_id == NULL || h->span_id == NULL))
+        || (h->key_length > 0 && h->key == NULL) || (h->trace_state_length > 0 && h->trace_state == NULL))
+        return 0;
+    memset(block, 0, 2048);
+    if ((h->fields & MFQ_HAS_TIME) != 0) {
+        memcpy(at, &h->time, 8);
+        at += 8;
+    }
+    if ((h->fields & MFQ_HAS_TRACE) != 0) {
+        memcpy(at, h->trace_id, 16);
+        memcpy(at + 16, h->span_id, 8);
+        at[24] = h->trace_flags;
+        at += 32;
+    }
+    if (h->trace_state_length > 0)
+        memcpy(at, h->trace_state, h->trace_state_length);
+    at += (h->trace_state_length + 7) & ~(size_t)7;
+    if (h->key_length > 0)
+        memcpy(at, h->key, h->key_length);
+    at += (h->key_length + 7) & ~(size_t)7;
+    first |= (uint64_t)(at - block) / 8;
+    memcpy(block, &first, 8);
+    return parse_block(first, (size_t)(at - block), &length) ? length : 0;
+}
+
+/*
+ * 1 payload after the place of the header      a death leaves bytes beyond the tail that no reader enters
+ * 2 zero the place of the next header          the same
+ * 3 the header's place still holds 0           otherwise a process writes without the lock: fail
+ * 4 store the header (release)                 a death leaves the whole message
+ * 5 read the waiters' flag                     the barrier before it is the waiter's (membarrier)
+ */
+mfq_status mfq_produce(mfq_producer *p, const mfq_headers *headers, const void *data, size_t length, int64_t *offset,
+    mfq_error *error) {
+    uint8_t block[2048];
+    if (p == NULL || (data == NULL && length > 0))
+        return fail(error, MFQ_E_ARGUMENT, -1, "A producer and a message are needed.");
+    const mfq_reader *r = p->store;
+    struct place *lane = &p->lane;
+    size_t block_length = headers == NULL ? 0 : make_block(headers, block);
+    size_t limit = (size_t)min64(r->info.segment_length, INT64_C(1) << 28) - HEADER;
+    if (headers != NULL && block_length == 0)
+        return fail(error, MFQ_E_ARGUMENT, -1, "These headers cannot be.");
+    if (length > limit || length + block_length > limit || (r->info.is_struct && length != (size_t)r->info.struct_size))
+        return fail(error, MFQ_E_ARGUMENT, -1, "A message of %zu bytes does not fit this store: path=%.140s.", length, r->path);
+    if ((control(r, C_FLAG) & POISON) != 0)
+        return poisoned(r, error);
+    uint32_t whole = (uint32_t)(length + block_length);
+    int64_t size = frame_length(whole), at = lane->offset - lane->segment.start;
+    if (lane->segment.fd < 0 || at + size + HEADER > lane->bound) {
+        mfq_status status = make_room(p, size, error);
+        if (status != MFQ_OK)
+            return status;
+        at = lane->offset - lane->segment.start;
+    }
+    uint64_t *header = lane_header(lane);
+    uint8_t *payload = (uint8_t *)header + HEADER;
+    uint32_t low = whole | (uint32_t)PUBLISHED << 28 | (block_length == 0 ? 0 : EXTENDED);
+    p->is_dirty = 1;
+    if (block_length > 0)
+        memcpy(payload, block, block_length);
+    if (length > 0)
+        memcpy(payload + block_length, data, length);
+    if (at + size < r->info.segment_length)
+        memset((uint8_t *)header + size, 0, HEADER);
+    uint64_t value = low | (uint64_t)frame_crc(r, lane->offset, low, payload, whole) << 32;
+    if (__atomic_load_n(header, __ATOMIC_ACQUIRE) != 0)
+        return is_foreign(p, error);
+    if (p->fences)
+        (void)__atomic_exchange_n(header, value, __ATOMIC_SEQ_CST);
+    else
+        __atomic_store_n(header, value, __ATOMIC_RELEASE);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    p->is_dirty = 0;
+    if (offset != NULL)
+        *offset = lane->offset;
+    lane->offset += size;
+    wake(r, C_SEQUENCE, C_FLAG);
+    return (control(r, C_FLAG) & POISON) == 0 ? MFQ_OK
+        : fail(error, MFQ_E_RECOVERY, lane->offset - size, "The message is appended, but a flush has failed: path=%.130s.",
+            r->path);
 }

@@ -1,5 +1,5 @@
 /*
- * Reads and consumes stores of MappedFileQueues from C and C++, beside processes in C# that produce into them.
+ * Reads, consumes and appends messages of stores of MappedFileQueues from C and C++, beside processes in C#.
  * Linux, x64 and arm64. docs/FORMAT.md has the bytes; mfq.3 is the manual page.
  *
  * A handle is for one thread at a time. What a message points to is in the mapping, and valid until the next call with its
@@ -42,6 +42,7 @@ typedef struct mfq_error {
 #define MFQ_LATEST ((int64_t)-2)
 
 typedef struct mfq_reader mfq_reader;
+typedef struct mfq_producer mfq_producer;
 
 typedef struct mfq_message {
     const void *data;
@@ -108,6 +109,23 @@ mfq_status mfq_commit(mfq_reader *consumer, mfq_error *error);
 
 /* A consumer only: what was committed survives a power loss too. */
 mfq_status mfq_flush(mfq_reader *consumer, mfq_error *error);
+
+/*
+ * Opens the store's only producer (Exclusive mode, PageCache): no other producer, in any language, may be attached meanwhile. The
+ * store exists already. A message survives the death of every process; a power loss takes what the system has not written. Like a
+ * consumer, it works beside processes in C#, and alone only where nothing has to be repaired.
+ */
+mfq_status mfq_producer_open(const char *path, mfq_producer **producer, mfq_error *error);
+
+/*
+ * Appends a message, with headers unless NULL is given for them (time, key and trace; not those of producers). In a store of
+ * structs it has the struct's size. After an error nothing was appended, unless the text says so.
+ */
+mfq_status mfq_produce(mfq_producer *producer, const mfq_headers *headers, const void *data, size_t length, int64_t *offset,
+    mfq_error *error);
+
+/* Releases everything. NULL is allowed. */
+void mfq_producer_close(mfq_producer *producer);
 
 /* The offset of the last message that was read, or else of the next one. */
 int64_t mfq_offset(const mfq_reader *reader);

@@ -5,6 +5,7 @@
  *   follow STORE COUNT MS       waits for so many messages and prints them as text, a line each
  *   consume STORE NAME COUNT MS the same as a named consumer that commits each; then prints the stored offset
  *   hold STORE NAME             opens a consumer, prints "held", and keeps it until standard input ends
+ *   produce STORE FIRST COUNT   appends "message FIRST" and so on, every tenth with a key, and prints each number afterwards
  *   read-on STORE               reads one message for each line of standard input: its offset, or why there is none
  *   crc                         compares the two implementations of the checksum
  *   mutate VECTORS SCRATCH COUNT SECONDS SEED
@@ -158,6 +159,35 @@ static int hold(const char *path, const char *name) {
     }
     mfq_close(consumer);
     return 0;
+}
+
+static int produce(const char *path, long first, long count) {
+    mfq_producer *producer;
+    mfq_error error;
+    mfq_status status = mfq_producer_open(path, &producer, &error);
+    if (status != MFQ_OK)
+        return report("open", status, &error);
+    printf("opened\n");
+    fflush(stdout);
+    for (long i = first; i < first + count; i++) {
+        char text[128];
+        mfq_headers headers;
+        memset(&headers, 0, sizeof headers);
+        headers.fields = MFQ_HAS_KEY;
+        headers.key = (const uint8_t *)text;
+        headers.key_length = 7;
+        int length = snprintf(text, sizeof text, "message %ld %.*s", i, (int)(i % 50),
+            "..................................................");
+        status = mfq_produce(producer, i % 10 == 0 ? &headers : NULL, text, (size_t)length, NULL, &error);
+        if (status != MFQ_OK) {
+            report("produce", status, &error);
+            break;
+        }
+        printf("%ld\n", i);
+        fflush(stdout);
+    }
+    mfq_producer_close(producer);
+    return status != MFQ_OK;
 }
 
 static int read_on(const char *path) {
@@ -492,6 +522,8 @@ int main(int count, char **arguments) {
         return follow(arguments[2], arguments[3], atol(arguments[4]), atoi(arguments[5]));
     if (count == 4 && strcmp(arguments[1], "hold") == 0)
         return hold(arguments[2], arguments[3]);
+    if (count == 5 && strcmp(arguments[1], "produce") == 0)
+        return produce(arguments[2], atol(arguments[3]), atol(arguments[4]));
     if (count == 3 && strcmp(arguments[1], "read-on") == 0)
         return read_on(arguments[2]);
     if (count == 2 && strcmp(arguments[1], "crc") == 0)

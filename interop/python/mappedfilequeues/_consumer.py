@@ -205,7 +205,9 @@ class Consumer(Reader):
                     is_open_batch = walk._reach_header() >> 28 & 7 == _IN_BATCH
                     walk._offset = message.next_offset
             end, allocated = walk._offset, control[ALLOCATED]
-            if is_open_batch or walk._is_passed() or end < max(control[TAIL], control[CONFIRMED], control[FLUSHED]):
+            if is_open_batch or walk._is_passed() or not self._is_frame_start(control[TAIL]):
+                return True
+            if end < max(control[TAIL], control[CONFIRMED], control[FLUSHED]):
                 return True
             if any((files.stored_offset(name) or 0) > end for name in files.consumers()):
                 return True

@@ -6,7 +6,7 @@ namespace MappedFileQueues.Tests.Interop;
 /// <summary>What the readers in other languages print for a store; see the head of interop/c/test_vectors.c.</summary>
 internal static class VectorLines
 {
-    /// <summary>The lines for every vector, or for those that one reader can be asked for at once.</summary>
+    /// <summary>The lines for one vector.</summary>
     public static IEnumerable<string> Of(string path, Vectors.Answer answer)
     {
         yield return $"store {path}";
@@ -24,7 +24,7 @@ internal static class VectorLines
             yield return $"cursor \"{name}\" {(answer.Cursors[name].ToString() is { Length: > 0 } offset ? offset : "empty")}";
     }
 
-    /// <summary>Where two lists of lines differ first, for each store.</summary>
+    /// <summary>Where two lists of lines differ first.</summary>
     public static IEnumerable<string> Differences(IEnumerable<string> expected, IEnumerable<string> actual)
     {
         string[] wanted = [.. expected];
@@ -34,8 +34,10 @@ internal static class VectorLines
             string want = i < wanted.Length ? wanted[i] : "nothing";
             string have = i < got.Length ? got[i] : "nothing";
             if (want != have)
-                return [$"line {i} in {wanted.Take(i).LastOrDefault(line => line.StartsWith("store ", StringComparison.Ordinal))}: "
-                    + $"got {Short(have)}, expected {Short(want)}"];
+            {
+                string? store = wanted.Take(i).LastOrDefault(line => line.StartsWith("store ", StringComparison.Ordinal));
+                return [$"line {i} in {store}: got {Short(have)}, expected {Short(want)}"];
+            }
         }
 
         return [];
@@ -51,8 +53,11 @@ internal static class VectorLines
         if (headers.Producer is [var id, var sequence])
             text.Append(CultureInfo.InvariantCulture, $" producer={id},{sequence},{(headers.Carried ? 1 : 0)}");
         if (headers.TraceId is not null)
-            text.Append(
-                CultureInfo.InvariantCulture, $" trace={headers.TraceId},{headers.SpanId},{headers.TraceFlags},{headers.TraceState}");
+        {
+            string ids = $" trace={headers.TraceId},{headers.SpanId}";
+            text.Append(ids).Append(CultureInfo.InvariantCulture, $",{headers.TraceFlags},{headers.TraceState}");
+        }
+
         if (headers.Key is { } key)
             text.Append(CultureInfo.InvariantCulture, $" key={Hex(key)}");
         return text.ToString();

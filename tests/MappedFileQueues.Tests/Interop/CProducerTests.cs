@@ -1,0 +1,146 @@
+using System.Globalization;
+using System.Text;
+using MappedFileQueues.Tests.Crash;
+
+namespace MappedFileQueues.Tests.Interop;
+
+/// <summary>The Exclusive producer of the C library beside C#: either repairs what the other left when it died.</summary>
+[Trait("Category", "Slow")]
+public sealed class CProducerTests
+{
+    [Fact]
+    public void Produce_BesideAConsumer_WakesItAndEachMessageComesInOrder()
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = Open(store);
+        using MappedFileConsumer consumer = queue.OpenConsumer("c");
+        const int count = 3000;
+        using ChildProcess producer = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "0", $"{count}");
+        for (int i = 0; i < count; i++)
+        {
+            Assert.True(consumer.TryConsume(out ReadOnlySpan<byte> message, TimeSpan.FromSeconds(30)));
+            Assert.Equal(i, Number(message));
+            Assert.Equal(i % 10 == 0 ? "message" : "", Encoding.UTF8.GetString(consumer.HeadersInPlace.Key));
+            consumer.Commit();
+        }
+
+        producer.ExpectExit();
+        queue.Producer.Produce("message 3000 and from C# again"u8);
+        Assert.Equal(Enumerable.Range(0, count + 1), ReadNumbers(store));
+    }
+
+    /// <summary>What was printed is there; of what was not, only the next message may be.</summary>
+    [Fact]
+    public void Produce_KilledAtAnyMoment_WhatItSaidIsThereInOrder()
+    {
+        using var store = new TempStore();
+        List<int> said = [];
+        using (MappedFileQueue queue = Open(store))
+        {
+            queue.SetRetention(new RetentionOptions { MaxBytes = 1024 * 1024, KeepUnconsumed = true });
+            queue.OpenConsumer("keeper").Dispose();
+            var random = new Random(Environment.TickCount);
+            for (int round = 0; round < 8; round++)
+            {
+                int first = said.Count == 0 ? 0 : said[^1] + 1;
+                using ChildProcess producer = CLibrary.Start(
+                    CLibrary.Checked, "produce", store.StorePath, $"{first}", "10000000");
+                int until = first + random.Next(1, 2000);
+                producer.WaitForLine(line => int.TryParse(line, CultureInfo.InvariantCulture, out int n) && n >= until);
+                producer.KillAndWait();
+                said.AddRange(producer.Lines.Skip(1).Select(line => int.Parse(line, CultureInfo.InvariantCulture)));
+            }
+
+            CheckOrder(said, ReadNumbers(store));
+        }
+
+        // Nobody else is there: this is a recovery.
+        using MappedFileQueue again = Open(store);
+        again.Producer.Produce("message -1"u8);
+        int[] numbers = ReadNumbers(store);
+        Assert.Equal(-1, numbers[^1]);
+        CheckOrder(said, numbers[..^1]);
+    }
+
+    /// <summary>A claim that nobody publishes, or bytes beyond the tail that look like headers.</summary>
+    [Theory]
+    [InlineData(ProducerMode.Shared)]
+    [InlineData(ProducerMode.Exclusive)]
+    public void Produce_ProducerOfCSharpDiedInAMessage_ContinuesAfterIt(ProducerMode mode)
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = Open(store);
+        using (PeerAgent agent = PeerAgent.Start())
+        {
+            agent.Ask($"open path={store.StorePath} mode={mode}");
+            agent.Ask("append prefix=a count=3");
+            agent.Trap("PayloadWritten", 1);
+            agent.Send("append prefix=b size=3000");
+            agent.ExpectKilled();
+        }
+
+        using ChildProcess producer = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "0", "200");
+        producer.ExpectExit();
+        using MappedFileReader reader = MappedFileReader.Open(store.StorePath);
+        for (int i = 0; i < 3; i++)
+        {
+            Assert.True(reader.TryRead(out ReadOnlySpan<byte> message));
+            Assert.Equal($"a-{i}", CrashMessage.Read(message));
+        }
+
+        for (int i = 0; i < 200; i++)
+        {
+            Assert.True(reader.TryRead(out ReadOnlySpan<byte> message));
+            Assert.Equal(i, Number(message));
+        }
+
+        Assert.False(reader.TryRead(out _));
+    }
+
+    [Fact]
+    public void Open_AnotherProducerIsAttached_IsRefused()
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = Open(store);
+        using (queue.OpenProducer())
+        {
+            using ChildProcess refused = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "0", "1");
+            Assert.Equal(1, refused.WaitForExit());
+            Assert.Contains("open: in-use: ", refused.ErrorText, StringComparison.Ordinal);
+        }
+
+        using ChildProcess holder = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "0", "10000000");
+        holder.WaitForLine("opened");
+        Assert.Throws<QueueInUseException>(() => queue.OpenProducer());
+        holder.KillAndWait();
+        using MappedFileProducer producer = queue.OpenProducer();
+        producer.Produce("message 7"u8);
+        Assert.Equal(7, ReadNumbers(store)[^1]);
+    }
+
+    private static void CheckOrder(List<int> said, int[] found)
+    {
+        Assert.Empty(said.Except(found));
+        Assert.DoesNotContain(found.Zip(found.Skip(1)), pair => pair.Second != pair.First && pair.Second != pair.First + 1);
+    }
+
+    private static int[] ReadNumbers(TempStore store)
+    {
+        List<int> numbers = [];
+        using MappedFileReader reader = MappedFileReader.Open(store.StorePath);
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+            numbers.Add(Number(message));
+        return [.. numbers];
+    }
+
+    private static int Number(ReadOnlySpan<byte> message) =>
+        int.Parse(Encoding.UTF8.GetString(message).Split(' ')[1], CultureInfo.InvariantCulture);
+
+    private static MappedFileQueue Open(TempStore store) => new(new MappedFileQueueOptions
+    {
+        StorePath = store.StorePath,
+        SegmentSize = 64 * 1024,
+        Durability = DurabilityLevel.PageCache,
+        LockTimeout = TimeSpan.FromSeconds(2),
+    });
+}

@@ -1,0 +1,91 @@
+using System.Buffers.Binary;
+using System.Diagnostics;
+using MappedFileQueues.Tests.Format;
+
+namespace MappedFileQueues.Tests.Interop;
+
+/// <summary>
+/// A recovery that cuts the log under a reader which is not attached: it continues where its place is below the cut, and is told
+/// where it is not. The cut is made by hand: the epoch rises, and salvage/ names where it began.
+/// </summary>
+[Trait("Category", "Slow")]
+public sealed class CutTests
+{
+    [Fact]
+    public void Read_LogWasCut_EachLanguageContinuesBelowTheCutOnly()
+    {
+        string path = Copy(out TempStore store);
+        using (store)
+        {
+            string[][] programs =
+            [
+                [CLibrary.Checked],
+                ["python3", Repository.PathOf("interop/python/test_vectors.py")],
+            ];
+            ChildProcess[] readers = [.. programs.Select(program => Start(program, path))];
+            using MappedFileReader inSharp = MappedFileReader.Open(path);
+            Expect(readers, "ok 0");
+            Assert.True(inSharp.TryRead(out _));
+
+            Cut(path, epoch: 1, at: 64);
+            Expect(readers, "ok 32");
+            Assert.True(inSharp.TryRead(out _));
+            Assert.Equal(32, inSharp.Offset);
+
+            Cut(path, epoch: 2, at: 16);
+            Expect(readers, "removed 48");
+            Assert.Throws<OffsetOutOfRangeException>(() => inSharp.TryRead(out _));
+            foreach (ChildProcess reader in readers)
+            {
+                reader.Input.Close();
+                reader.ExpectExit();
+                reader.Dispose();
+            }
+        }
+    }
+
+    private static string Copy(out TempStore store)
+    {
+        string source = Path.Combine(Vectors.Folder, "dead-claim-in-control");
+        store = new TempStore(createStoreFolder: true);
+        foreach (string file in Directory.EnumerateFiles(source, "*", SearchOption.AllDirectories))
+        {
+            string target = store.PathOf(Path.GetRelativePath(source, file));
+            Directory.CreateDirectory(Path.GetDirectoryName(target)!);
+            File.Copy(file, target);
+        }
+
+        return store.StorePath;
+    }
+
+    private static ChildProcess Start(string[] program, string path) => ChildProcess.Start(
+        new ProcessStartInfo(program[0], [.. program[1..], "read-on", path]),
+        new Dictionary<string, string> { ["PYTHONDONTWRITEBYTECODE"] = "1" });
+
+    private static void Expect(ChildProcess[] readers, string line)
+    {
+        foreach (ChildProcess reader in readers)
+        {
+            int before = reader.Lines.Count;
+            reader.Input.WriteLine();
+            reader.Input.Flush();
+            Assert.Equal(line, reader.WaitForLine(_ => true, fromIndex: before));
+        }
+    }
+
+    /// <summary>Changes the page in place, as it is mapped.</summary>
+    private static void Cut(string path, long epoch, long at)
+    {
+        Directory.CreateDirectory(Path.Combine(path, "salvage"));
+        File.WriteAllBytes(Path.Combine(path, "salvage", $"{0:D20}-from-{at:D20}-epoch-{epoch}.cut"), []);
+        using FileStream control = File.Open(Path.Combine(path, "control"), FileMode.Open, FileAccess.ReadWrite);
+        byte[] page = new byte[4096];
+        control.ReadExactly(page);
+        BinaryPrimitives.WriteInt64LittleEndian(page.AsSpan(40), epoch);
+        BinaryPrimitives.WriteUInt32LittleEndian(page.AsSpan(48), FormatTwo.PageCrc([
+            .. page[..48], .. page[768..776], .. page[1024..1032], .. page[1920..1928], .. page[64..72],
+        ]));
+        control.Position = 0;
+        control.Write(page);
+    }
+}
