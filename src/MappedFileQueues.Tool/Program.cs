@@ -9,6 +9,7 @@ using MappedFileQueues.Tool.Repair;
 using MappedFileQueues.Tool.Retention;
 using MappedFileQueues.Tool.Snapshots;
 using MappedFileQueues.Tool.Top;
+using MappedFileQueues.Tool.VersionOne;
 
 namespace MappedFileQueues.Tool;
 
@@ -22,8 +23,9 @@ internal static class Program
     {
         OutputOption.Option, ProduceCommand.Create(), ConsumeCommand.Create(), TailCommand.Create(), InfoCommand.Create(),
         VerifyCommand.Create(), RepairCommand.Create(), CheckCommand.Create(), FenceCommand.Create(), TopCommand.Create(),
-        ExportCommand.Create(), ImportCommand.Create(), ReplayCommand.Create(), ConsumersCommand.Create(),
-        DeadLettersCommand.Create(), SnapshotCommand.Create(), RetentionCommand.Create(), TrimCommand.Create(),
-        Pack.PackCommand.Create(), BridgeCommand.Create(), SmallBench.Create(), CompletionCommand.Create(),
+        ExportCommand.Create(), ImportCommand.Create(), ImportVersionOneCommand.Create(), ReplayCommand.Create(),
+        ConsumersCommand.Create(), DeadLettersCommand.Create(), SnapshotCommand.Create(), RetentionCommand.Create(),
+        TrimCommand.Create(), Pack.PackCommand.Create(), BridgeCommand.Create(), SmallBench.Create(),
+        CompletionCommand.Create(),
     };
 }

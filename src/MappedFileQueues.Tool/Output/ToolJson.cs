@@ -11,6 +11,7 @@ using MappedFileQueues.Tool.Produce;
 using MappedFileQueues.Tool.Repair;
 using MappedFileQueues.Tool.Retention;
 using MappedFileQueues.Tool.Top;
+using MappedFileQueues.Tool.VersionOne;
 
 namespace MappedFileQueues.Tool.Output;
 
@@ -46,6 +47,7 @@ namespace MappedFileQueues.Tool.Output;
 [JsonSerializable(typeof(TopPicture))]
 [JsonSerializable(typeof(TransferResult))]
 [JsonSerializable(typeof(TrimResult))]
+[JsonSerializable(typeof(VersionOneResult))]
 internal sealed partial class ToolJson : JsonSerializerContext
 {
     /// <summary>The same, each value on one line.</summary>
