@@ -8,6 +8,7 @@ using MappedFileQueues.Tool.Produce;
 using MappedFileQueues.Tool.Repair;
 using MappedFileQueues.Tool.Retention;
 using MappedFileQueues.Tool.Snapshots;
+using MappedFileQueues.Tool.Structs;
 using MappedFileQueues.Tool.Top;
 using MappedFileQueues.Tool.VersionOne;
 
@@ -25,7 +26,7 @@ internal static class Program
         VerifyCommand.Create(), RepairCommand.Create(), CheckCommand.Create(), FenceCommand.Create(), TopCommand.Create(),
         ExportCommand.Create(), ImportCommand.Create(), ImportVersionOneCommand.Create(), ReplayCommand.Create(),
         ConsumersCommand.Create(), DeadLettersCommand.Create(), SnapshotCommand.Create(), RetentionCommand.Create(),
-        TrimCommand.Create(), Pack.PackCommand.Create(), BridgeCommand.Create(), SmallBench.Create(),
+        TrimCommand.Create(), Pack.PackCommand.Create(), BridgeCommand.Create(), StructCommand.Create(), SmallBench.Create(),
         CompletionCommand.Create(),
     };
 }

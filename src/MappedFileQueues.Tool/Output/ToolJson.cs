@@ -10,6 +10,7 @@ using MappedFileQueues.Tool.Pack;
 using MappedFileQueues.Tool.Produce;
 using MappedFileQueues.Tool.Repair;
 using MappedFileQueues.Tool.Retention;
+using MappedFileQueues.Tool.Structs;
 using MappedFileQueues.Tool.Top;
 using MappedFileQueues.Tool.VersionOne;
 
@@ -44,6 +45,7 @@ namespace MappedFileQueues.Tool.Output;
 [JsonSerializable(typeof(StoreHeader))]
 [JsonSerializable(typeof(StoreTrailer))]
 [JsonSerializable(typeof(StoreVerification))]
+[JsonSerializable(typeof(StructText))]
 [JsonSerializable(typeof(TopPicture))]
 [JsonSerializable(typeof(TransferResult))]
 [JsonSerializable(typeof(TrimResult))]

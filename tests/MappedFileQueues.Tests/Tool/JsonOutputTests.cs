@@ -43,6 +43,7 @@ public sealed class JsonOutputTests : IDisposable
         Check("import", PathOf("imported"), PathOf("lines.jsonl"));
         Check("replay", store, PathOf("replayed"));
         CheckVersionOne();
+        Check("struct", typeof(StructTests).Assembly.Location, "StructTests.Simple", "--c");
         CheckGroups(store);
         CheckClaims(store);
         CheckDamage(store);
