@@ -8,7 +8,9 @@ using MappedFileQueues.Tool.Produce;
 using MappedFileQueues.Tool.Repair;
 using MappedFileQueues.Tool.Retention;
 using MappedFileQueues.Tool.Snapshots;
+using MappedFileQueues.Tool.Structs;
 using MappedFileQueues.Tool.Top;
+using MappedFileQueues.Tool.VersionOne;
 
 namespace MappedFileQueues.Tool;
 
@@ -22,8 +24,9 @@ internal static class Program
     {
         OutputOption.Option, ProduceCommand.Create(), ConsumeCommand.Create(), TailCommand.Create(), InfoCommand.Create(),
         VerifyCommand.Create(), RepairCommand.Create(), CheckCommand.Create(), FenceCommand.Create(), TopCommand.Create(),
-        ExportCommand.Create(), ImportCommand.Create(), ReplayCommand.Create(), ConsumersCommand.Create(),
-        DeadLettersCommand.Create(), SnapshotCommand.Create(), RetentionCommand.Create(), TrimCommand.Create(),
-        Pack.PackCommand.Create(), BridgeCommand.Create(), SmallBench.Create(), CompletionCommand.Create(),
+        ExportCommand.Create(), ImportCommand.Create(), ImportVersionOneCommand.Create(), ReplayCommand.Create(),
+        ConsumersCommand.Create(), DeadLettersCommand.Create(), SnapshotCommand.Create(), RetentionCommand.Create(),
+        TrimCommand.Create(), Pack.PackCommand.Create(), BridgeCommand.Create(), StructCommand.Create(), SmallBench.Create(),
+        CompletionCommand.Create(),
     };
 }

@@ -10,7 +10,9 @@ using MappedFileQueues.Tool.Pack;
 using MappedFileQueues.Tool.Produce;
 using MappedFileQueues.Tool.Repair;
 using MappedFileQueues.Tool.Retention;
+using MappedFileQueues.Tool.Structs;
 using MappedFileQueues.Tool.Top;
+using MappedFileQueues.Tool.VersionOne;
 
 namespace MappedFileQueues.Tool.Output;
 
@@ -43,9 +45,11 @@ namespace MappedFileQueues.Tool.Output;
 [JsonSerializable(typeof(StoreHeader))]
 [JsonSerializable(typeof(StoreTrailer))]
 [JsonSerializable(typeof(StoreVerification))]
+[JsonSerializable(typeof(StructText))]
 [JsonSerializable(typeof(TopPicture))]
 [JsonSerializable(typeof(TransferResult))]
 [JsonSerializable(typeof(TrimResult))]
+[JsonSerializable(typeof(VersionOneResult))]
 internal sealed partial class ToolJson : JsonSerializerContext
 {
     /// <summary>The same, each value on one line.</summary>

@@ -15,14 +15,18 @@ internal sealed class TargetStore : IDisposable
     private readonly ulong _layout;
     private readonly int _lengthMax;
     private readonly bool _hadFolder;
+    private readonly string? _producerId;
     private StoreEngine? _queue;
     private MappedFileProducer? _producer;
+    private MappedFileIdempotentProducer? _numbered;
 
     /// <summary>Refuses a store of another kind. A missing one will be of the source's kind and segment size.</summary>
     /// <param name="options">The path and the locks; the segment size counts only if the source tells none.</param>
     /// <param name="source">What the messages come from; null for messages of any length.</param>
-    public TargetStore(MappedFileQueueOptions options, StoreHeader? source)
+    /// <param name="producerId">The id under which messages are numbered; null for messages without numbers.</param>
+    public TargetStore(MappedFileQueueOptions options, StoreHeader? source, string? producerId = null)
     {
+        _producerId = producerId;
         StoreMeta? there = AttachedStore.FindMeta(options.StorePath);
         _options = options;
         (IsNew, _hadFolder) = (there is null, Directory.Exists(options.StorePath));
@@ -46,6 +50,12 @@ internal sealed class TargetStore : IDisposable
     /// <summary>The store was not there.</summary>
     public bool IsNew { get; }
 
+    /// <summary>The open store; null until it is opened.</summary>
+    public StoreEngine? Engine => _queue;
+
+    /// <summary>The highest number of a message under the id.</summary>
+    public ulong LastSequence => _numbered?.LastSequence ?? 0;
+
     /// <summary>The number of messages appended.</summary>
     public long Count { get; private set; }
 
@@ -62,17 +72,7 @@ internal sealed class TargetStore : IDisposable
     public void Add(
         ReadOnlySpan<byte> message, MessageHeaders? headers, long before, CancellationToken interrupted = default)
     {
-        int lengthMax = _lengthMax - new HeaderFields(headers).BlockLength;
-        if (message.Length > lengthMax || (_structSize > 0 && message.Length != _structSize))
-        {
-            throw new ToolException($"The message does not fit: message={before + 1}, length={message.Length}, "
-                + (_structSize > 0 ? $"structSize={_structSize}" : $"longest={lengthMax}")
-                + (Count == 0 ? "; nothing was appended." : $"; the {before} before it are in the store.")
-                + (_structSize > 0
-                    ? " Name a store of messages, or of structs of this size."
-                    : " Split it, or name a store with larger segments (mfq produce --segment-size makes one)."));
-        }
-
+        ThrowIfMisfit(message, new HeaderFields(headers).BlockLength, before);
         try
         {
             Open();
@@ -82,9 +82,7 @@ internal sealed class TargetStore : IDisposable
         }
         catch when (IsNew && Count == 0)
         {
-            // A disk that is full at once leaves no empty store.
-            _queue?.Dispose();
-            AttachedStore.RemoveUnused(_options.StorePath, keepsFolder: _hadFolder);
+            RemoveUnused();
             throw;
         }
 
@@ -93,13 +91,36 @@ internal sealed class TargetStore : IDisposable
         Bytes += message.Length;
     }
 
+    /// <summary>Appends a message under the id, unless its number or a higher one is in the store.</summary>
+    public void AddNumbered(ReadOnlySpan<byte> message, ulong sequence, long before)
+    {
+        ThrowIfMisfit(message, HeaderBlock.WordLength + HeaderBlock.ProducerLength, before);
+        try
+        {
+            Open();
+            if (!_numbered!.TryProduce(message, sequence))
+                return;
+        }
+        catch when (IsNew && Count == 0)
+        {
+            RemoveUnused();
+            throw;
+        }
+
+        Count++;
+        Bytes += message.Length;
+    }
+
     /// <summary>Opens the store, and makes it if it is missing; does nothing if it is open.</summary>
     public void Open()
     {
-        if (_producer is not null)
+        if (_producer is not null || _numbered is not null)
             return;
         _queue ??= new StoreEngine(_options, _kind, _structSize, _layout);
-        _producer = _queue.Open(() => new MappedFileProducer(_queue));
+        if (_producerId is null)
+            _producer = _queue.Open(() => new MappedFileProducer(_queue));
+        else
+            _numbered = _queue.Open(() => new MappedFileIdempotentProducer(_queue, _producerId));
     }
 
     /// <summary>Puts everything on disk.</summary>
@@ -107,4 +128,25 @@ internal sealed class TargetStore : IDisposable
 
     /// <summary>Closes the store.</summary>
     public void Dispose() => _queue?.Dispose();
+
+    private void ThrowIfMisfit(ReadOnlySpan<byte> message, int blockLength, long before)
+    {
+        int lengthMax = _lengthMax - blockLength;
+        if (message.Length > lengthMax || (_structSize > 0 && message.Length != _structSize))
+        {
+            throw new ToolException($"The message does not fit: message={before + 1}, length={message.Length}, "
+                + (_structSize > 0 ? $"structSize={_structSize}" : $"longest={lengthMax}")
+                + (Count == 0 ? "; nothing was appended." : $"; the {before} before it are in the store.")
+                + (_structSize > 0
+                    ? " Name a store of messages, or of structs of this size."
+                    : " Split it, or name a store with larger segments (mfq produce --segment-size makes one)."));
+        }
+    }
+
+    /// <summary>A disk that is full at once leaves no empty store.</summary>
+    private void RemoveUnused()
+    {
+        _queue?.Dispose();
+        AttachedStore.RemoveUnused(_options.StorePath, keepsFolder: _hadFolder);
+    }
 }

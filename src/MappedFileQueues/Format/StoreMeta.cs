@@ -18,7 +18,7 @@ internal enum StoreKind
 /// <code>
 ///    0  8  magic "MFQSTORE"          40  4  struct size in bytes (0 for messages)
 ///    8  4  format version (2)        44  4  zero
-///   12  4  kind (1 struct, 2 messages) 48  8  layout fingerprint (0 for messages)
+///   12  4  kind (1 struct, 2 messages) 48  8  layout fingerprint (0: not known, or messages)
 ///   16  8  compatible features       56 16  store id
 ///   24  8  incompatible features     72  8  creation time, Unix milliseconds
 ///   32  8  segment length in bytes   80 16  log id, with feature bit 0; else zeros
@@ -74,6 +74,12 @@ internal sealed record StoreMeta(
     /// taken from, so it keeps that store's log id under a store id of its own. In every other store the two are the same.
     /// </summary>
     public Guid LogId { get; init; } = StoreId;
+
+    /// <summary>
+    /// Whether structs of a size and a layout are those of the store. One of imported structs may know their size alone.
+    /// </summary>
+    public bool Holds(int structSize, ulong fingerprint) =>
+        StructSize == structSize && (LayoutFingerprint == 0 || LayoutFingerprint == fingerprint);
 
     /// <summary>The start of the segment that an offset is in.</summary>
     public long StartOf(long offset) => offset - (offset % SegmentLength);

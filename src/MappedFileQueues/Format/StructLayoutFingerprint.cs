@@ -97,9 +97,11 @@ internal static class StructLayoutFingerprint
         _ => throw new UnreachableException(),
     };
 
-    private static int SizeOf(Type type) => RuntimeHelpers.SizeOf(type.TypeHandle);
+    /// <summary>The size of a type's values.</summary>
+    public static int SizeOf(Type type) => RuntimeHelpers.SizeOf(type.TypeHandle);
 
-    private static int OffsetOf(Type type, FieldInfo field)
+    /// <summary>Where a field is in a struct.</summary>
+    public static int OffsetOf(Type type, FieldInfo field)
     {
         object box = Box(type);
         Span<byte> bytes = BytesOf(box, SizeOf(type));

@@ -177,7 +177,7 @@ public sealed unsafe class MappedFileReader : IDisposable
     internal void ThrowIfOther(int structSize, ulong fingerprint)
     {
         StoreMeta meta = _reader.Meta;
-        if (meta.Kind == StoreKind.Struct && meta.StructSize == structSize && meta.LayoutFingerprint == fingerprint)
+        if (meta.Kind == StoreKind.Struct && meta.Holds(structSize, fingerprint))
             return;
         throw new QueueFormatException($"The store does not hold this struct: path={_reader.Path}, "
             + $"structSize={meta.StructSize}, expected={structSize}. Open it with the struct that made it, or as bytes.");

@@ -42,6 +42,8 @@ public sealed class JsonOutputTests : IDisposable
         Check("export", store, "--to", PathOf("lines.jsonl"));
         Check("import", PathOf("imported"), PathOf("lines.jsonl"));
         Check("replay", store, PathOf("replayed"));
+        CheckVersionOne();
+        Check("struct", typeof(StructTests).Assembly.Location, "StructTests.Simple", "--c");
         CheckGroups(store);
         CheckClaims(store);
         CheckDamage(store);
@@ -78,6 +80,15 @@ public sealed class JsonOutputTests : IDisposable
             foreach (string name in inner)
                 Find([.. command, name]);
         }
+    }
+
+    private void CheckVersionOne()
+    {
+        VersionOneStore old = VersionOneStore.OfMessages(PathOf("old"), 1000);
+        old.Producer = old.Produce([1], [2], [3])[2];
+        old.At(0)[0] = 9;
+        old.Write();
+        Check(3, "import-v1", PathOf("old"), PathOf("from-old"), "--stream");
     }
 
     private void CheckGroups(string store)

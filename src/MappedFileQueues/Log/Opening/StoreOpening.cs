@@ -43,7 +43,7 @@ internal static unsafe class StoreOpening
             {
                 if (!request.CreateIfMissing)
                     throw Missing(directory.Path);
-                StoreMetaFile.ThrowIfForeign(directory);
+                StoreMetaFile.ThrowIfForeign(directory, request);
                 MakeDirectories(directory);
                 // Some of them may have been there before. What has files already keeps the rule under which they were made.
                 directory.AvoidCopyOnWrite("");

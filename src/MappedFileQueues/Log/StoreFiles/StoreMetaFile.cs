@@ -67,7 +67,7 @@ internal static class StoreMetaFile
         if (meta.Kind != request.Kind)
             throw new QueueFormatException($"The store holds {Describe(meta.Kind)}, not {Describe(request.Kind)}: path={path}. "
                 + (meta.Kind == StoreKind.Struct ? "Open it as MappedFileQueue<T>." : "Open it as MappedFileQueue."));
-        if (meta.StructSize != request.StructSize || meta.LayoutFingerprint != request.LayoutFingerprint)
+        if (!meta.Holds(request.StructSize, request.LayoutFingerprint))
             throw new QueueFormatException($"The store holds another struct: path={path}, structSize={meta.StructSize}, "
                 + $"expected={request.StructSize}, layout={meta.LayoutFingerprint:x16}, "
                 + $"expected={request.LayoutFingerprint:x16}. "
@@ -78,7 +78,7 @@ internal static class StoreMetaFile
     /// Refuses to create a store in a folder with other content: a 1.x folder, or files that are not a store's. The remains of a
     /// crash during creation (our directories, locks, temporary files) are accepted.
     /// </summary>
-    public static void ThrowIfForeign(HeldDirectory directory)
+    public static void ThrowIfForeign(HeldDirectory directory, StoreRequest request)
     {
         ThrowIfHalfDone(directory);
         IReadOnlyList<string> names = directory.List("");
@@ -86,8 +86,9 @@ internal static class StoreMetaFile
             || directory.List(StoreNames.CommitLog).Any(name => name.Length == 20 && name.All(char.IsAsciiDigit));
         if (isOldVersion)
             throw new QueueFormatException($"The folder holds a store of MappedFileQueues 1.x: path={directory.Path}. "
-                + "Nothing was written. Read it to its end with the 1.x package, and produce into a new folder with this one "
-                + "(docs/guide/moving.md).");
+                + $"Nothing was written. Open another folder: `mfq import-v1 {directory.Path} {directory.Path}-2 "
+                + (request.Kind == StoreKind.Struct ? $"--struct-size {request.StructSize}" : "--stream")
+                + "` fills it with the messages (docs/guide/moving.md).");
         string? foreign = names.FirstOrDefault(name =>
             name is not (StoreNames.CommitLog or StoreNames.Offsets or StoreNames.Locks or Temporary));
         foreign ??= directory.List(StoreNames.CommitLog).Select(name => $"{StoreNames.CommitLog}/{name}").FirstOrDefault();

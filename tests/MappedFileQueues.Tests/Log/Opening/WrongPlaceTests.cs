@@ -84,9 +84,9 @@ public sealed class WrongPlaceTests : IDisposable
             File.WriteAllBytes(path, new byte[8]);
         }
 
-        Refusal.Of<QueueFormatException>(_temp, _temp.StorePath, () => Refusal.Attach(_temp.StorePath), "1.x package");
+        Refusal.Of<QueueFormatException>(_temp, _temp.StorePath, () => Refusal.Attach(_temp.StorePath), "mfq import-v1");
         Refusal.Of<QueueFormatException>(
-            _temp, _temp.StorePath, () => new MappedFileQueue<long>(Refusal.Options(_temp.StorePath)).Dispose(), "1.x package");
+            _temp, _temp.StorePath, () => new MappedFileQueue<long>(Refusal.Options(_temp.StorePath)).Dispose(), "mfq import-v1");
     }
 
     [Fact]
@@ -94,7 +94,7 @@ public sealed class WrongPlaceTests : IDisposable
     {
         Directory.CreateDirectory(_temp.PathOf("offset"));
         File.WriteAllBytes(_temp.PathOf("offset", "consumer.offset"), new byte[8]);
-        Refusal.Of<QueueFormatException>(_temp, _temp.StorePath, () => Refusal.Attach(_temp.StorePath), "1.x package");
+        Refusal.Of<QueueFormatException>(_temp, _temp.StorePath, () => Refusal.Attach(_temp.StorePath), "mfq import-v1");
     }
 
     [Fact]
