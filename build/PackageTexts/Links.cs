@@ -6,9 +6,10 @@ namespace MappedFileQueues.PackageTexts;
 /// <summary>Names of the repository's files become addresses of them.</summary>
 internal static partial class Links
 {
-    /// <summary>Of a Markdown text: what stands behind `](` and is no address.</summary>
-    public static string MakeAbsolute(string markdown, string repositoryUrl) =>
-        MarkdownLink().Replace(markdown, link => $"]({AddressOf(link.Groups[1].Value, repositoryUrl)})");
+    /// <summary>Of a Markdown text in a folder of the repository: what follows `](` and is no address.</summary>
+    public static string MakeAbsolute(string markdown, string folder, string repositoryUrl) =>
+        MarkdownLink().Replace(
+            markdown, link => $"]({AddressOf(RepositoryPaths.Resolve(folder, link.Groups[1].Value), repositoryUrl)})");
 
     /// <summary>Of a documentation comment: pages that its text names.</summary>
     public static void MakeAbsolute(XElement member, string repositoryUrl)

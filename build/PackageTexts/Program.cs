@@ -6,7 +6,8 @@ using MappedFileQueues.PackageTexts;
 switch (args)
 {
     case ["readme", string source, string target, string url]:
-        File.WriteAllText(target, Links.MakeAbsolute(Comments.Remove(File.ReadAllText(source)), url));
+        string folder = RepositoryPaths.FolderOf(source);
+        File.WriteAllText(target, Links.MakeAbsolute(Comments.Remove(File.ReadAllText(source)), folder, url));
         return 0;
     case ["docs", string assembly, string source, string target, string url]:
         return PublicDocumentation.Write(assembly, source, target, url);

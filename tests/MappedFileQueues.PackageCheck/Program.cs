@@ -18,7 +18,7 @@ List<string> faults = [];
 HashSet<string> documented = [];
 List<(string Member, string Reference)> references = [];
 string[] files = Directory.GetFiles(args[0], "*.nupkg");
-const int PackageCount = 11;
+const int PackageCount = 12;
 if (files.Length != PackageCount)
     faults.Add($"{files.Length} packages instead of {PackageCount}");
 foreach (string file in files)
@@ -28,6 +28,12 @@ foreach (string file in files)
     CheckAssemblies(package);
     CheckAnalyzers(package);
     CheckReadme(package);
+    if (package.Id == "MappedFileQueues.Templates")
+    {
+        CheckTemplates(package);
+        continue;
+    }
+
     CheckSymbols(package, Path.ChangeExtension(file, ".snupkg"));
     if (package.Id != "MappedFileQueues.Tool")
         CheckDocumentation(package);
@@ -100,8 +106,27 @@ void CheckAnalyzers(Package package)
     Expect(package, package.Id != "MappedFileQueues" || !hasDependency, "the core depends on another package");
 }
 
+// A template is a project with the packages that were made beside it.
+void CheckTemplates(Package package)
+{
+    string[] projects = [.. package.Names.Where(name => name.EndsWith(".csproj", StringComparison.Ordinal))];
+    Expect(package, projects.Length == 2, $"{projects.Length} templates instead of 2");
+    foreach (string project in projects)
+    {
+        string folder = project[..project.LastIndexOf('/')];
+        Expect(package, package.Names.Contains($"{folder}/.template.config/template.json"), $"{folder} is no template");
+        string own = $"Include=\"MappedFileQueues.Hosting\" Version=\"{package.Value("version")}\"";
+        Expect(package, package.Text(project).Contains(own, StringComparison.Ordinal), $"{project} refers to another version");
+        bool isWhole = Regex.Count(package.Text(project), "<PackageReference ") == Regex.Count(package.Text(project), "Version=");
+        Expect(package, isWhole, $"{project} has references without a version");
+    }
+}
+
 void CheckReadme(Package package)
 {
+    string title = "# " + (package.Id == "MappedFileQueues.Tool" ? "mfq" : package.Id) + "\n";
+    bool isOwn = package.Text("README.md").StartsWith(title, StringComparison.Ordinal);
+    Expect(package, isOwn, "the README is that of another package");
     Expect(package, !package.Text("README.md").Contains("<!--", StringComparison.Ordinal), "README has comments for tools");
     foreach (Match link in Regex.Matches(package.Text("README.md"), @"\]\(([^)\s]+)\)"))
     {
