@@ -26,6 +26,8 @@ internal sealed class GroupRun(int seed, LabOptions options, PartResult result, 
     private Random _pointRandom = new(0);
     private SimDisk _disk = new(tracksMedium: true);
     private StageClock _clock = new(TimeSpan.FromDays(1).Ticks);
+    private (DiskPicture Disk, GroupPicture Model)? _hintPicture;
+    private int _hints;
     private int _candidates;
     private string _boot = "";
 
@@ -42,6 +44,7 @@ internal sealed class GroupRun(int seed, LabOptions options, PartResult result, 
             Play(plan, model);
             for (int i = 0; i < _pictures.Count && !IsOver; i++)
                 CheckPicture(plan, model, _pictures[i]);
+            CheckHints(plan, model);
             if (IsOver || round == rounds - 1)
                 break;
             StartNextRound(plan, model);
@@ -68,7 +71,7 @@ internal sealed class GroupRun(int seed, LabOptions options, PartResult result, 
     private void Play(GroupPlan plan, GroupModel model)
     {
         _pictures.Clear();
-        _candidates = 0;
+        (_hintPicture, _hints, _candidates) = (null, 0, 0);
         _pointRandom = new Random(_random.Next());
         List<GroupActor> actors = [];
         int[] lives = new int[plan.PlaceCount];
@@ -103,6 +106,9 @@ internal sealed class GroupRun(int seed, LabOptions options, PartResult result, 
                 _disk.WriteBackSome(_pointRandom);
         }
 
+        // One of these moments, each as likely as the others: among all pictures there would be few.
+        if (where == nameof(ProtocolStep.ProducerSequenceStored) && _pointRandom.Next(++_hints) == 0)
+            _hintPicture = Picture(model, where);
         bool isRare = where is nameof(ProtocolStep.GroupSaved) or nameof(ProtocolStep.ProducerSequenceStored)
             or nameof(ProtocolStep.LogStartRecorded) or nameof(ProtocolStep.SegmentDeleted);
         if (_pointRandom.Next(isRare ? RarePictureEvery : PictureEvery) != 0)
@@ -126,6 +132,14 @@ internal sealed class GroupRun(int seed, LabOptions options, PartResult result, 
         for (int i = 0; i < CutsPerPicture; i++)
             Check(plan, model, picture.Model, NewBoot(), isCut: true, _random.Next(3) switch { 0 => 0, 1 => 1, _ => 2 } % 3,
                 random => CutImage.OfCut(picture.Disk, random, tracksMedium: true));
+    }
+
+    /// <summary>What producers' files say of the log reaches the disk before the log does.</summary>
+    private void CheckHints(GroupPlan plan, GroupModel model)
+    {
+        if (_hintPicture is { } picture)
+            Check(plan, model, picture.Model, NewBoot(), isCut: true, 0,
+                random => CutImage.OfFolder(picture.Disk, StoreNames.Producers, random));
     }
 
     private void Check(

@@ -47,6 +47,14 @@ internal static class CutImage
             last.TryGetValue((file, page), out int sectors) ? sectors : others ? AllSectors : 0);
     }
 
+    /// <summary>The disk that holds what was stored into the files of a folder, and nothing else that was not synced.</summary>
+    public static SimDisk OfFolder(DiskPicture picture, string folder, Random random)
+    {
+        HashSet<SimFile> written = [.. picture.Names
+            .Where(name => name.Key.StartsWith(folder + "/", StringComparison.Ordinal)).Select(name => name.Value)];
+        return Make(picture, random, tracksMedium: true, (file, _) => written.Contains(file) ? AllSectors : 0);
+    }
+
     private static SimDisk Make(DiskPicture picture, Random random, bool tracksMedium, Chooser choose)
     {
         var disk = new SimDisk(tracksMedium) { RootExists = picture.RootExists };
