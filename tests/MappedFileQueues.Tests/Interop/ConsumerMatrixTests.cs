@@ -14,7 +14,7 @@ public sealed class ConsumerMatrixTests
     private const int Turns = 12;
 
     [Fact]
-    public void Consume_KilledInEveryLanguage_NothingIsLostAndOnlyTheLastComesAgain()
+    public async Task Consume_KilledInEveryLanguage_NothingIsLostAndOnlyTheLastComesAgain()
     {
         Vectors.SkipWithoutPython();
         string[] inC = [CLibrary.Checked];
@@ -48,7 +48,7 @@ public sealed class ConsumerMatrixTests
         // The producer may wait for room.
         ConsumeHere(queue, next, 1);
         queue.DeleteConsumer("turns");
-        producing.Wait(TimeSpan.FromMinutes(1), CancellationToken.None);
+        await producing.WaitAsync(TimeSpan.FromMinutes(1), CancellationToken.None);
         using MappedFileReader oldest = MappedFileReader.Open(store.StorePath);
         Assert.True(oldest.Offset > 0, "no segment was removed meanwhile");
     }

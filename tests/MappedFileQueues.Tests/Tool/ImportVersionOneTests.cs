@@ -59,7 +59,7 @@ public sealed partial class ImportVersionOneTests : IDisposable
         }
 
         ToolRun.Of("verify", New).Expect(0);
-        Assert.Throws<QueueFormatException>(() => MappedFileReader<(long, long, long)>.Open(New));
+        Assert.Throws<QueueFormatException>(() => MappedFileReader<Longer>.Open(New));
     }
 
     /// <summary>
@@ -356,7 +356,7 @@ public sealed partial class ImportVersionOneTests : IDisposable
 
         using (MappedFileReader<Quote> reader = MappedFileReader<Quote>.Open(New))
             Assert.True(reader.TryRead(out _));
-        Assert.Throws<QueueFormatException>(() => MappedFileReader<(long, long)>.Open(New));
+        Assert.Throws<QueueFormatException>(() => MappedFileReader<Other>.Open(New));
     }
 
     [Theory]
@@ -520,4 +520,9 @@ public sealed partial class ImportVersionOneTests : IDisposable
     private static partial Regex Command();
 
     private readonly record struct Quote(long Id, double Price);
+
+    /// <summary>As long as a quote.</summary>
+    private readonly record struct Other(long Id, long Price);
+
+    private readonly record struct Longer(long Id, double Price, long Count);
 }
