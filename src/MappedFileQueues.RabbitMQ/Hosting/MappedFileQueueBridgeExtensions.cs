@@ -1,3 +1,4 @@
+using System.Diagnostics.CodeAnalysis;
 using MappedFileQueues.RabbitMQ;
 using MappedFileQueues.RabbitMQ.Hosting;
 using Microsoft.Extensions.Diagnostics.HealthChecks;
@@ -65,7 +66,8 @@ public static class MappedFileQueueBridgeExtensions
             tags: null));
     }
 
-    private static IServiceCollection AddBridge<TOptions>(
+    private static IServiceCollection AddBridge<
+        [DynamicallyAccessedMembers(DynamicallyAccessedMemberTypes.PublicParameterlessConstructor)] TOptions>(
         this IServiceCollection services, string name, Action<TOptions> configure,
         Func<TOptions, IServiceProvider, BridgeService> create)
         where TOptions : BridgeOptions

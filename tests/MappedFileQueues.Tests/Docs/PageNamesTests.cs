@@ -17,7 +17,7 @@ public sealed partial class PageNamesTests
     /// <summary>Names in code font that belong to others and that no source of ours uses.</summary>
     private static readonly string[] s_namesOfOthers = ["PublishReadyToRun"];
 
-    private static readonly string[] s_sourcePatterns = ["*.cs", "*.csproj", "*.targets", "*.props", "*.c"];
+    private static readonly string[] s_sourcePatterns = ["*.cs", "*.csproj", "*.targets", "*.props", "*.c", "*.service"];
 
     private static readonly Lazy<(string Page, string Text)[]> s_pages = new(() =>
     [
