@@ -9,8 +9,8 @@
  *   read-on STORE               reads one message for each line of standard input: its offset, or why there is none
  *   crc                         compares the two implementations of the checksum
  *   mutate VECTORS SCRATCH COUNT SECONDS SEED
- *                               damages the vectors' stores at random and reads them: no crash, no endless loop, no message but
- *                               those that are whole in the files that were damaged
+ *                               damages the vectors' stores at random, reads them, and lets a consumer and a producer join them:
+ *                               no crash, no endless loop, no message but those that are whole in the files
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -247,6 +247,7 @@ struct vector {
 };
 
 static uint64_t random_state;
+static long joined;
 
 static uint64_t next_random(void) {
     random_state ^= random_state << 13;
@@ -310,6 +311,7 @@ static void learn(struct vector *vector) {
     load_folder(vector, "");
     load_folder(vector, "commitlog/");
     load_folder(vector, "offset/");
+    load_folder(vector, "locks/");
     vector->messages = (struct known *)allocate(MESSAGES_MAX * sizeof *vector->messages);
     for (int i = 0; i < vector->file_count; i++)
         if (strcmp(vector->files[i].name, "queue.meta") == 0 && vector->files[i].length >= 96)
@@ -346,6 +348,15 @@ static void write_file(const char *scratch, const char *name, const uint8_t *dat
 static void seal(uint8_t *page) {
     uint32_t sum = ~mfq_crc32c(UINT32_MAX, page, 4092);
     memcpy(page + 4092, &sum, 4);
+}
+
+static void seal_control(uint8_t *page) {
+    static const struct { size_t at, length; } covered[] = {{0, 48}, {768, 8}, {1024, 8}, {1920, 8}, {64, 8}};
+    uint32_t sum = UINT32_MAX;
+    for (size_t i = 0; i < sizeof covered / sizeof covered[0]; i++)
+        sum = mfq_crc32c(sum, page + covered[i].at, covered[i].length);
+    sum = ~sum;
+    memcpy(page + 48, &sum, 4);
 }
 
 /* Changes a copy of a file; gives its new length. */
@@ -440,27 +451,63 @@ static int check(const struct vector *vector, const char *scratch, int is_forged
     return wrong;
 }
 
+/* A consumer and a producer that are alone: they refuse the store, or work in it. */
+static void work(const char *scratch) {
+    mfq_reader *consumer;
+    mfq_producer *producer;
+    mfq_message message;
+    uint8_t bytes[600] = {0};
+    if (mfq_consumer_open(scratch, pick(2) == 0 ? "" : "c", MFQ_EARLIEST, &consumer, NULL) == MFQ_OK) {
+        for (int i = 0; i < 100 && mfq_read(consumer, &message, NULL) == MFQ_OK; i++)
+            (void)mfq_commit(consumer, NULL);
+        joined++;
+        mfq_close(consumer);
+    }
+    if (mfq_producer_open(scratch, &producer, NULL) == MFQ_OK) {
+        for (int i = 0; i < 20; i++)
+            (void)mfq_produce(producer, NULL, bytes, pick(sizeof bytes), NULL, NULL);
+        joined++;
+        mfq_producer_close(producer);
+    }
+}
+
+/* Removes the files of a folder, those of a consumer and a producer too. */
+static void empty_folder(const char *path) {
+    DIR *entries = opendir(path);
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;)
+        if (entry->d_name[0] != '.')
+            (void)unlinkat(dirfd(entries), entry->d_name, 0);
+    if (entries != NULL)
+        closedir(entries);
+}
+
 static int mutate(const char *vectors, const char *scratch, long count, double seconds, uint64_t seed) {
     static struct vector all[VECTORS_MAX];
     static const char *const folders[] = {"", "/commitlog", "/offset", "/offset/consumers", "/locks"};
     char path[1024];
-    int total = 0, wrong = 0;
+    int total = 0, wrong = 0, in_order = -1;
     long done = 0;
     random_state = seed * 2654435761u + 1;
     DIR *entries = opendir(vectors);
     for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL && total < VECTORS_MAX;) {
         struct stat status;
         snprintf(all[total].path, sizeof all[total].path, "%s/%.200s", vectors, entry->d_name);
-        if (entry->d_name[0] != '.' && stat(all[total].path, &status) == 0 && S_ISDIR(status.st_mode))
+        if (entry->d_name[0] != '.' && stat(all[total].path, &status) == 0 && S_ISDIR(status.st_mode)) {
+            in_order = strcmp(entry->d_name, "in-order") == 0 ? total : in_order;
             learn(&all[total++]);
+        }
     }
     if (entries != NULL)
         closedir(entries);
     if (total == 0)
         return 2;
-    clock_t began = clock();
-    for (; done < count && (double)(clock() - began) / CLOCKS_PER_SEC < seconds; done++) {
-        struct vector *vector = &all[pick((size_t)total)];
+    struct timespec began, now;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    now = began;
+    for (; done < count && (double)(now.tv_sec - began.tv_sec) < seconds; done++) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        /* Every fourth is one that a consumer and a producer can join. */
+        struct vector *vector = &all[done % 4 == 0 && in_order >= 0 ? (size_t)in_order : pick((size_t)total)];
         uint8_t *copy;
         if (vector->file_count == 0)
             continue;
@@ -487,6 +534,13 @@ static int mutate(const char *vectors, const char *scratch, long count, double s
             /* A meta page that somebody forged has a right checksum, and any geometry. */
             if (strcmp(file->name, "queue.meta") == 0 && length == 4096 && pick(4) != 0)
                 seal(copy);
+            if (strcmp(file->name, "control") == 0 && length == 4096 && pick(2) != 0) {
+                /* The words that count, more often than chance would. */
+                static const size_t words[] = {64, 128, 256, 384, 768, 776, 1024, 1920};
+                uint64_t value = pick(2) == 0 ? (uint64_t)pick(4096) * 8 : next_random();
+                memcpy(copy + words[pick(8)], &value, 8);
+                seal_control(copy);
+            }
             write_file(scratch, file->name, copy, length);
             free(copy);
         }
@@ -494,12 +548,13 @@ static int mutate(const char *vectors, const char *scratch, long count, double s
         if (found != 0)
             printf("wrong messages: vector=%s, file=%s, round=%ld\n", vector->path, vector->files[victim].name, done);
         wrong += found;
-        for (int i = 0; i < vector->file_count; i++) {
-            snprintf(path, sizeof path, "%s/%s", scratch, vector->files[i].name);
-            (void)unlink(path);
+        work(scratch);
+        for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+            snprintf(path, sizeof path, "%s%s", scratch, folders[i]);
+            empty_folder(path);
         }
     }
-    printf("%ld stores, %d wrong messages\n", done, wrong);
+    printf("%ld stores, joined %ld times, %d wrong messages\n", done, joined, wrong);
     for (int i = 0; i < total; i++) {
         for (int k = 0; k < all[i].file_count; k++)
             free(all[i].files[k].data);

@@ -369,6 +369,16 @@ def make_whole() -> None:
     s.claim(3)
     s.batch(b"after", b"the claim")
 
+    s = case("in-order", "A store as an orderly end leaves it: whoever comes next has nothing to repair.", boot="this")
+    for i in range(20):
+        s.add(bytes([i]) * 300)
+    s.segment(2 * PAGE)
+    s.control = {"tail": s.tail, "confirmed": PAGE, "allocated": 2 * PAGE, "flushed": PAGE}
+    s.checkpoint = PAGE
+    s.cursors = {"": cursor_word(s.tail)}
+    s.expected_cursors = {"": s.tail}
+    s.extra = {"locks/slots": bytes(65536), "locks/producers": b""}
+
     s = case("rest-of-8", "A segment whose last 8 bytes are a padding of length 0, and one that ends with its last message.")
     s.add(bytes(PAGE - 16 - 8))
     s.add(b"begins the second segment")

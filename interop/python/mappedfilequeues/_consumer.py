@@ -16,6 +16,7 @@ from ._store import (ALLOCATED, BOOT, CONFIRMED, CONSUMERS, CORRUPT, CURSOR_NEW,
 from .errors import CorruptError, DeletedError, FormatError, InUseError, OutOfRangeError, QueueError, RecoveryNeededError
 
 _CLAIMED, _IN_BATCH = 1, 4
+_WALK_SECONDS = 10
 
 #: Locks between machines, and mappings of them, are not dependable there.
 _UNSAFE = {0x6969, 0x517B, 0xFF534D42, 0xFE534D42, 0x65735546, 0x01021997, 0x00C36400, 0x5346414F, 0x6B414653, 0x73757245,
@@ -192,8 +193,12 @@ class Consumer(Reader):
             return True
         walk = self._other_place(max(files.log_start(), self._checkpoint))
         is_open_batch = False
+        deadline = time.monotonic() + _WALK_SECONDS
         try:
             while (header := walk._reach_header()) != 0:
+                # Others wait for `open` meanwhile.
+                if time.monotonic() > deadline:
+                    return True
                 # A walk that steps over dead claims would hide this one.
                 if walk._is_plausible(header) and header >> 28 & 7 == _CLAIMED:
                     return True

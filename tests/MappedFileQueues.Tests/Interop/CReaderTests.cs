@@ -26,16 +26,19 @@ public sealed class CReaderTests
         Assert.Equal("same, check=e3069283", run.Lines[^1]);
     }
 
-    /// <summary>Another seed each day: the run prints what it needs to be made again.</summary>
+    /// <summary>
+    /// Another seed each day: the run prints what it needs to be made again. In memory where that can be had, because consumers
+    /// and producers sync.
+    /// </summary>
     [Fact]
-    public void Read_DamagedStores_NeverCrashesAndGivesNoWrongMessage()
+    public void Open_DamagedStores_NeverCrashesAndGivesNoWrongMessage()
     {
-        using var scratch = new TempStore(createStoreFolder: true);
+        using var scratch = new TempStore(Directory.Exists("/dev/shm") ? "/dev/shm" : Path.GetTempPath());
         int seed = DateTime.UtcNow.DayOfYear;
         using ChildProcess run = CLibrary.Start(
-            CLibrary.Checked, "mutate", Vectors.Folder, scratch.StorePath, "10000", "30", $"{seed}");
+            CLibrary.Checked, "mutate", Vectors.Folder, scratch.Root, "10000", "30", $"{seed}");
         run.ExpectExit(deadline: TimeSpan.FromMinutes(5));
-        Assert.EndsWith(" stores, 0 wrong messages", run.Lines[^1], StringComparison.Ordinal);
+        Assert.EndsWith(", 0 wrong messages", run.Lines[^1], StringComparison.Ordinal);
     }
 
     [Fact]

@@ -154,7 +154,6 @@ public sealed class PythonReaderTests
 
     private static ChildProcess Start(params IEnumerable<string> arguments)
     {
-        Assert.SkipUnless(OperatingSystem.IsLinux(), "The package is for Linux");
         Vectors.SkipWithoutPython();
         return ChildProcess.Start(
             new ProcessStartInfo("python3", [Repository.PathOf("interop/python/test_vectors.py"), .. arguments]), NoByteCode);
