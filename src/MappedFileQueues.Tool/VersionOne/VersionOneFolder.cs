@@ -130,6 +130,17 @@ internal sealed class VersionOneFolder : IDisposable
         return true;
     }
 
+    /// <summary>How many bytes from an offset on, which was just read, are known to be zero.</summary>
+    public long CountZeros(VersionOneSegment segment, long offset)
+    {
+        long at = offset - segment.Start - _windowAt;
+        if (_opened != segment || at < 0 || at >= _windowCount)
+            return 0;
+        ReadOnlySpan<byte> rest = _window.AsSpan((int)at, _windowCount - (int)at);
+        int other = rest.IndexOfAnyExcept((byte)0);
+        return other < 0 ? rest.Length : other;
+    }
+
     public void Dispose() => _file?.Dispose();
 
     private void Fill(long position, int length)

@@ -12,7 +12,7 @@ internal sealed class VersionOneImport(
 {
     private const string ProducerId = "import-v1";
 
-    private readonly VersionOneReader _reader = VersionOneReader.Open(folder, structSize);
+    private readonly VersionOneReader _reader = VersionOneReader.Open(folder, structSize, stopped);
     private long _alreadyThere;
     private long _leftOut;
 
@@ -46,8 +46,6 @@ internal sealed class VersionOneImport(
         using ProgressLine progress = new("importing");
         while (_reader.TryRead(out ReadOnlySpan<byte> message))
         {
-            if (stopped.IsCancellationRequested)
-                return false;
             if ((ulong)_reader.NextOffset <= last)
                 _alreadyThere++;
             else if (_reader.IsGhost && !takesGhosts)
@@ -57,7 +55,9 @@ internal sealed class VersionOneImport(
             progress.Report(_reader.Offset, folder.End);
         }
 
-        // A store without messages becomes one.
+        if (stopped.IsCancellationRequested)
+            return false;
+        // A folder without messages becomes a store without them.
         target.Open();
         return true;
     }
@@ -78,7 +78,12 @@ internal sealed class VersionOneImport(
             do
             {
                 if (!_reader.TryRead(out old))
+                {
+                    if (stopped.IsCancellationRequested)
+                        return;
                     throw Other(sequence);
+                }
+
                 _alreadyThere++;
             }
             while ((ulong)_reader.NextOffset < sequence);

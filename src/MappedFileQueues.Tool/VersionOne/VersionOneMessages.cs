@@ -14,8 +14,8 @@ internal sealed class VersionOneMessages : VersionOneReader
     private const int LengthMax = 0xFFFFFF;
 
     /// <exception cref="ToolException">The store holds structs.</exception>
-    public VersionOneMessages(VersionOneFolder folder)
-        : base(folder)
+    public VersionOneMessages(VersionOneFolder folder, CancellationToken stopped)
+        : base(folder, stopped)
     {
         if (folder.Confirmed is not null)
         {

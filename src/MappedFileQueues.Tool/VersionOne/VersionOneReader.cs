@@ -5,7 +5,7 @@ namespace MappedFileQueues.Tool.VersionOne;
 /// *ghosts*, what an earlier run left there when the producer was set back, or what a power loss left when the offset was not yet
 /// on disk. 1.x itself reads them as messages, because it looks at end marks only.
 /// </summary>
-internal abstract class VersionOneReader(VersionOneFolder folder)
+internal abstract class VersionOneReader(VersionOneFolder folder, CancellationToken stopped)
 {
     /// <summary>How many stretches are told one by one.</summary>
     private const int UnreadMax = 1000;
@@ -36,13 +36,16 @@ internal abstract class VersionOneReader(VersionOneFolder folder)
     /// <summary>Opens a folder.</summary>
     /// <param name="folder">The folder.</param>
     /// <param name="structSize">The size of its structs; null for messages of any length.</param>
-    public static VersionOneReader Open(VersionOneFolder folder, int? structSize) =>
-        structSize is { } size ? new VersionOneStructs(folder, size) : new VersionOneMessages(folder);
+    /// <param name="stopped">Ends the reading.</param>
+    public static VersionOneReader Open(VersionOneFolder folder, int? structSize, CancellationToken stopped = default) =>
+        structSize is { } size ? new VersionOneStructs(folder, size, stopped) : new VersionOneMessages(folder, stopped);
 
-    /// <summary>Reads the next message or ghost; false at the end. The span is valid until the next call.</summary>
+    /// <summary>
+    /// Reads the next message or ghost; false at the end, or when it was stopped. The span is valid until the next call.
+    /// </summary>
     public bool TryRead(out ReadOnlySpan<byte> message)
     {
-        while (_next < Folder.End)
+        while (_next < Folder.End && !stopped.IsCancellationRequested)
         {
             if (TryReadNext(out message, out int length))
             {
@@ -52,7 +55,7 @@ internal abstract class VersionOneReader(VersionOneFolder folder)
             }
         }
 
-        if (_next < _end)
+        if (_next < _end && !stopped.IsCancellationRequested)
             Skip(_end, "the segment is missing");
         message = default;
         return false;

@@ -11,8 +11,8 @@ internal sealed class VersionOneStructs : VersionOneReader
     private readonly int _stride;
 
     /// <exception cref="ToolException">The store holds other structs, or messages.</exception>
-    public VersionOneStructs(VersionOneFolder folder, int structSize)
-        : base(folder)
+    public VersionOneStructs(VersionOneFolder folder, int structSize, CancellationToken stopped)
+        : base(folder, stopped)
     {
         _stride = structSize + 1;
         string? misfit = folder.Producer % _stride > 0 ? $"producer.offset={folder.Producer}"
@@ -32,22 +32,25 @@ internal sealed class VersionOneStructs : VersionOneReader
     protected override bool TryReadNext(out ReadOnlySpan<byte> message, out int length)
     {
         length = _stride;
-        bool isThere = false;
+        int count = 0;
+        long zeros = 0;
         // A store whose segment size was changed has segments that overlap; each struct is in one of them.
         for (int i = Folder.FindIndex(NextOffset); i >= 0 && Folder.Segments[i].Start > NextOffset - Folder.LengthMax; i--)
         {
             if (Folder.Segments[i].End - NextOffset < _stride)
                 continue;
-            isThere = true;
+            count++;
             if (Folder.TryRead(Folder.Segments[i], NextOffset, _stride, out message) && message[^1] == EndMark)
             {
                 message = message[..^1];
                 return true;
             }
+
+            zeros = Folder.CountZeros(Folder.Segments[i], NextOffset);
         }
 
         message = default;
-        if (!isThere)
+        if (count == 0)
         {
             Skip(FindResumption(), "the segment is missing");
             return false;
@@ -56,7 +59,9 @@ internal sealed class VersionOneStructs : VersionOneReader
         // What was not forced to disk and has a hole is what a power loss left: 1.x went back to the confirmed offset then.
         if (Folder.Confirmed is { } confirmed && NextOffset >= confirmed)
             EndHere();
-        Skip(NextOffset + _stride, "a message has no end mark");
+        // A segment was made at its full length: most of it may be zeros.
+        long places = count == 1 ? Math.Max(zeros / _stride, 1) : 1;
+        Skip(NextOffset + (places * _stride), "a message has no end mark");
         return false;
     }
 }

@@ -359,6 +359,25 @@ public sealed partial class ImportVersionOneTests : IDisposable
         Assert.Throws<QueueFormatException>(() => MappedFileReader<Other>.Open(New));
     }
 
+    /// <summary>A struct that is refused now is read by one of the same layout, or as bytes.</summary>
+    [Fact]
+    public void Structs_ThatAreRefusedNow_AreReadByAnotherTypeOrAsBytes()
+    {
+        VersionOneStore.OfStructs(Old, QuoteSize, 100).Produce(Enumerable.Range(0, 7).Select(QuoteOf));
+        string bytes = Path.Combine(_temp.Root, "bytes");
+        new MappedFileQueue(new MappedFileQueueOptions { StorePath = bytes }).Dispose();
+
+        Import("--struct-size", "16").Expect(0);
+        ToolRun.Of("import-v1", Old, bytes, "--struct-size", "16").Expect(0);
+
+        Assert.Equal(Enumerable.Range(0, 7).Select(QuoteOf), Read(bytes));
+        Assert.Throws<ArgumentException>(
+            () => new MappedFileQueue<(nint, double)>(new MappedFileQueueOptions { StorePath = New }).Dispose());
+        using MappedFileQueue<(long, double)> queue = new(new MappedFileQueueOptions { StorePath = New });
+        queue.Consumer.Consume(out (long Id, double Price) first);
+        Assert.Equal((0L, 0.0), first);
+    }
+
     [Theory]
     [InlineData("does not hold structs of this size", "--struct-size", "15")]
     [InlineData("does not hold structs of this size", "--struct-size", "33")]

@@ -11,6 +11,9 @@ namespace MappedFileQueues.Tests.Tool;
 [Trait("Category", "Slow")]
 public sealed class StructTests : IDisposable
 {
+    /// <summary>That of the system has numpy, if any has.</summary>
+    private static readonly string s_python = File.Exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
+
     private readonly TempStore _temp = new();
 
     public static TheoryData<string> Types =>
@@ -38,8 +41,20 @@ public sealed class StructTests : IDisposable
     public void Python_EachType_Runs(string type)
     {
         Assert.SkipUnless(Exists("python3"), "python3 is not installed.");
+        string name = type == "Words" ? "class_" : type;
+        string main =
+            $$"""
 
-        Run("python3", Print(type, "--python"), "-W", "error", "-");
+            try:
+                import numpy
+                dtype = numpy.dtype({{name}}_dtype)
+                assert dtype.itemsize == ctypes.sizeof({{name}})
+                assert all(getattr({{name}}, name).offset == dtype.fields[name][1] for name in dtype.names)
+            except ImportError:
+                pass
+            """;
+
+        Run(s_python, Print(type, "--python") + main, "-W", "error", "-");
     }
 
     [Fact]
@@ -83,7 +98,7 @@ public sealed class StructTests : IDisposable
             assert [getattr(Everything, name).offset for name in dtype["names"]] == dtype["offsets"]
             """;
 
-        Assert.Equal(Expected, Run("python3", Print(nameof(Everything), "--python") + Main, "-", WriteEverything()).TrimEnd());
+        Assert.Equal(Expected, Run(s_python, Print(nameof(Everything), "--python") + Main, "-", WriteEverything()).TrimEnd());
     }
 
     /// <summary>The sizes are those of the runtime, and padding has a name.</summary>
