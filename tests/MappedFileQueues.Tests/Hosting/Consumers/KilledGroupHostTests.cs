@@ -42,7 +42,8 @@ public sealed class KilledGroupHostTests
 
         Assert.Equal(count, interrupted.Lines.Concat(survivor.Lines).Count(IsEnd));
         Assert.Equal(interrupted.Lines.Count(IsEnd), interrupted.Lines.Count(IsBegin));
-        Assert.Equal(0, queue.GetInfo().Groups[0].GivenBackCount);
+        // The end may come when a member has taken a message that its handler has not got yet.
+        Assert.InRange(queue.GetInfo().Groups[0].GivenBackCount, 0, Members);
     }
 
     /// <summary>
