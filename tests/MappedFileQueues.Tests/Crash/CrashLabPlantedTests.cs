@@ -20,7 +20,7 @@ public sealed class CrashLabPlantedTests(ITestOutputHelper output)
     /// </summary>
     private const int SeedsMax = 3;
 
-    private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(4);
+    private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(8);
 
     [Theory]
     [InlineData("cut", "NoFlush")]
