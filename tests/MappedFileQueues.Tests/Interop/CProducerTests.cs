@@ -12,7 +12,7 @@ public sealed class CProducerTests
     public void Produce_BesideAConsumer_WakesItAndEachMessageComesInOrder()
     {
         using var store = new TempStore();
-        using MappedFileQueue queue = Open(store);
+        using MappedFileQueue queue = InteropStore.Open(store);
         using MappedFileConsumer consumer = queue.OpenConsumer("c");
         const int count = 3000;
         using ChildProcess producer = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "0", $"{count}");
@@ -35,7 +35,7 @@ public sealed class CProducerTests
     {
         using var store = new TempStore();
         List<int> said = [];
-        using (MappedFileQueue queue = Open(store))
+        using (MappedFileQueue queue = InteropStore.Open(store))
         {
             queue.SetRetention(new RetentionOptions { MaxBytes = 1024 * 1024, KeepUnconsumed = true });
             queue.OpenConsumer("keeper").Dispose();
@@ -55,7 +55,7 @@ public sealed class CProducerTests
         }
 
         // Nobody else is there: this is a recovery.
-        using MappedFileQueue again = Open(store);
+        using MappedFileQueue again = InteropStore.Open(store);
         again.Producer.Produce("message -1"u8);
         int[] numbers = ReadNumbers(store);
         Assert.Equal(-1, numbers[^1]);
@@ -69,7 +69,7 @@ public sealed class CProducerTests
     public void Produce_ProducerOfCSharpDiedInAMessage_ContinuesAfterIt(ProducerMode mode)
     {
         using var store = new TempStore();
-        using MappedFileQueue queue = Open(store);
+        using MappedFileQueue queue = InteropStore.Open(store);
         using (PeerAgent agent = PeerAgent.Start())
         {
             agent.Ask($"open path={store.StorePath} mode={mode}");
@@ -101,7 +101,7 @@ public sealed class CProducerTests
     public void Open_AnotherProducerIsAttached_IsRefused()
     {
         using var store = new TempStore();
-        using MappedFileQueue queue = Open(store);
+        using MappedFileQueue queue = InteropStore.Open(store);
         using (queue.OpenProducer())
         {
             using ChildProcess refused = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "0", "1");
@@ -135,12 +135,4 @@ public sealed class CProducerTests
 
     private static int Number(ReadOnlySpan<byte> message) =>
         int.Parse(Encoding.UTF8.GetString(message).Split(' ')[1], CultureInfo.InvariantCulture);
-
-    private static MappedFileQueue Open(TempStore store) => new(new MappedFileQueueOptions
-    {
-        StorePath = store.StorePath,
-        SegmentSize = 64 * 1024,
-        Durability = DurabilityLevel.PageCache,
-        LockTimeout = TimeSpan.FromSeconds(2),
-    });
 }

@@ -1,14 +1,11 @@
-using System.Globalization;
-using MappedFileQueues.Tests.Structure;
+using System.Text;
 
 namespace MappedFileQueues.Tests.Interop;
 
 /// <summary>The C library over the vectors, over damaged stores, and beside queues of this process.</summary>
 [Trait("Category", "Slow")]
-public sealed class CReaderTests
+public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount: 2000)
 {
-    private const string WaitMs = "30000";
-
     [Fact]
     public void Read_EveryVector_GivesWhatItSays() => CompareVectors(CLibrary.Fast);
 
@@ -42,40 +39,20 @@ public sealed class CReaderTests
     }
 
     [Fact]
-    public void Follow_BesideAProducer_GetsEachMessageInOrder()
-    {
-        using var store = new TempStore();
-        using MappedFileQueue queue = Open(store);
-        const int count = 5000;
-        using ChildProcess reader = CLibrary.Start(CLibrary.Checked, "follow", store.StorePath, $"{count}", WaitMs);
-        reader.WaitForLine("opened 0");
-        for (int i = 0; i < count; i++)
-        {
-            queue.Producer.Produce(Message(i));
-            // It falls asleep now and then, and is woken.
-            if (i % 500 == 0)
-                Thread.Sleep(20);
-        }
-
-        reader.ExpectExit();
-        Assert.Equal(Enumerable.Range(0, count).Select(Text), reader.Lines.Skip(1));
-    }
-
-    [Fact]
     public void Consume_InTurns_EachContinuesWhereTheOtherCommitted()
     {
         using var store = new TempStore();
-        using MappedFileQueue queue = Open(store);
+        using MappedFileQueue queue = InteropStore.Open(store);
         for (int i = 0; i < 300; i++)
-            queue.Producer.Produce(Message(i));
+            queue.Producer.Produce(InteropStore.Message(i));
         for (int i = 0; i < 300; i += 100)
         {
-            Assert.Equal(Enumerable.Range(i, 50).Select(Text), ConsumeInC(store, "Workers", 50));
+            Assert.Equal(Enumerable.Range(i, 50).Select(InteropStore.Text), Consume(store, "Workers", 50));
             using MappedFileConsumer consumer = queue.OpenConsumer("Workers");
             for (int k = i + 50; k < i + 100; k++)
             {
                 Assert.True(consumer.TryConsume(out ReadOnlySpan<byte> message));
-                Assert.Equal(Text(k), System.Text.Encoding.UTF8.GetString(message));
+                Assert.Equal(InteropStore.Text(k), Encoding.UTF8.GetString(message));
                 consumer.Commit();
             }
         }
@@ -86,17 +63,17 @@ public sealed class CReaderTests
     public void Consume_AloneAfterAnOrderlyEnd_Works()
     {
         using var store = new TempStore();
-        using (MappedFileQueue queue = Open(store))
+        using (MappedFileQueue queue = InteropStore.Open(store))
         {
             for (int i = 0; i < 20; i++)
-                queue.Producer.Produce(Message(i));
+                queue.Producer.Produce(InteropStore.Message(i));
         }
 
-        Assert.Equal(Enumerable.Range(0, 10).Select(Text), ConsumeInC(store, "", 10));
-        using MappedFileQueue again = Open(store);
+        Assert.Equal(Enumerable.Range(0, 10).Select(InteropStore.Text), Consume(store, "", 10));
+        using MappedFileQueue again = InteropStore.Open(store);
         using MappedFileConsumer consumer = again.OpenConsumer("");
         Assert.True(consumer.TryConsume(out ReadOnlySpan<byte> message));
-        Assert.Equal(Text(10), System.Text.Encoding.UTF8.GetString(message));
+        Assert.Equal(InteropStore.Text(10), Encoding.UTF8.GetString(message));
     }
 
     /// <summary>What a dead producer left behind is repaired by C# alone.</summary>
@@ -104,7 +81,7 @@ public sealed class CReaderTests
     public void Consume_AloneWhereARecoveryIsNeeded_IsRefused()
     {
         using var store = new TempStore();
-        using (MappedFileQueue queue = Open(store))
+        using (MappedFileQueue queue = InteropStore.Open(store))
             queue.Producer.Produce("message"u8);
         using (FileStream control = File.OpenWrite(store.PathOf("control")))
         {
@@ -113,72 +90,14 @@ public sealed class CReaderTests
             control.WriteByte(1);
         }
 
-        using ChildProcess run = CLibrary.Start(CLibrary.Checked, "consume", store.StorePath, "c", "1", WaitMs);
+        using ChildProcess run = Start("consume", store.StorePath, "c", "1", WaitMs);
         Assert.Equal(1, run.WaitForExit());
         Assert.Contains("open: recovery: ", run.ErrorText, StringComparison.Ordinal);
     }
 
-    [Fact]
-    public void OpenConsumer_NameIsHeldByTheOther_IsRefused()
-    {
-        using var store = new TempStore();
-        using MappedFileQueue queue = Open(store);
-        using (queue.OpenConsumer("held"))
-        {
-            using ChildProcess refused = CLibrary.Start(CLibrary.Checked, "hold", store.StorePath, "HELD");
-            Assert.Equal(1, refused.WaitForExit());
-            Assert.Contains("open: in-use: ", refused.ErrorText, StringComparison.Ordinal);
-        }
+    private protected override ChildProcess Start(params IEnumerable<string> arguments) =>
+        CLibrary.Start(CLibrary.Checked, arguments);
 
-        using ChildProcess holder = CLibrary.Start(CLibrary.Checked, "hold", store.StorePath, "Held");
-        holder.WaitForLine("held");
-        Assert.Throws<QueueInUseException>(() => queue.OpenConsumer("held"));
-        holder.KillAndWait();
-        queue.OpenConsumer("held").Dispose();
-    }
-
-    /// <summary>A producer with a limit of unconsumed bytes sleeps until a consumer in C has committed.</summary>
-    [Fact]
-    public void Commit_ProducerWaitsForRoom_IsWoken()
-    {
-        using var store = new TempStore();
-        using MappedFileQueue queue = Open(store, maxUnconsumedBytes: 4096);
-        queue.OpenConsumer("slow").Dispose();
-        const int count = 2000;
-        using ChildProcess consumer = CLibrary.Start(CLibrary.Checked, "consume", store.StorePath, "slow", $"{count}", WaitMs);
-        for (int i = 0; i < count; i++)
-            queue.Producer.Produce(Message(i));
-        consumer.ExpectExit();
-        Assert.Equal(Enumerable.Range(0, count).Select(Text), consumer.Lines.Skip(1).SkipLast(1));
-    }
-
-    private static void CompareVectors(string program)
-    {
-        (string Path, Vectors.Answer Expected)[] vectors = [.. Vectors.All()];
-        using ChildProcess run = CLibrary.Start(program, ["dump", .. vectors.Select(vector => vector.Path)]);
-        run.ExpectExit();
-        Violations.None(VectorLines.Differences(
-            vectors.SelectMany(vector => VectorLines.Of(vector.Path, vector.Expected)), run.Lines));
-    }
-
-    /// <summary>Consumes messages in a process of its own, and gives them.</summary>
-    private static IEnumerable<string> ConsumeInC(TempStore store, string name, int count)
-    {
-        using ChildProcess run = CLibrary.Start(CLibrary.Checked, "consume", store.StorePath, name, $"{count}", WaitMs);
-        run.ExpectExit();
-        return run.Lines.Skip(1).SkipLast(1);
-    }
-
-    private static MappedFileQueue Open(TempStore store, long maxUnconsumedBytes = 0) => new(new MappedFileQueueOptions
-    {
-        StorePath = store.StorePath,
-        SegmentSize = 64 * 1024,
-        Durability = DurabilityLevel.PageCache,
-        MaxUnconsumedBytes = maxUnconsumedBytes,
-        LockTimeout = TimeSpan.FromSeconds(2),
-    });
-
-    private static byte[] Message(int i) => System.Text.Encoding.UTF8.GetBytes(Text(i));
-
-    private static string Text(int i) => string.Create(CultureInfo.InvariantCulture, $"message {i}");
+    private static void CompareVectors(string program) =>
+        CompareVectors(arguments => CLibrary.Start(program, arguments));
 }
