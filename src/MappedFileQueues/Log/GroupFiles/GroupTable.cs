@@ -1,5 +1,4 @@
 using System.Diagnostics;
-using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Memory;
@@ -81,7 +80,6 @@ internal sealed unsafe class GroupTable(MappedRegion region)
     public int Place(int single) => (int)(SharedWord.ReadAcquire(Word(single, GroupLayout.PlaceIn)) & 0xFF) - 1;
 
     /// <summary>Everything about a range that is being filled, before `next` names it.</summary>
-    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void FillRange(int range, uint tag, long start, long end, int count, long sinceMs)
     {
         // P53 release: not before the state says filling; pairs with P53 acquire in Start.

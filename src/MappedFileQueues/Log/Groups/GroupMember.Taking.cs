@@ -325,11 +325,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
             try
             {
                 if (end != _walkedFrom)
-                {
-                    _walkStart = end;
-                    _walker.JumpTo(end);
-                    _walkedFrom = end;
-                }
+                    MoveWalker(end);
 
                 // A segment that is mapped can be read when it is removed. But a range that begins there would make the group one
                 // that was dropped.
@@ -360,6 +356,13 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
                 throw;
             }
         }
+    }
+
+    private void MoveWalker(long end)
+    {
+        _walkStart = end;
+        _walker.JumpTo(end);
+        _walkedFrom = end;
     }
 
     private bool IsPassed(long end)

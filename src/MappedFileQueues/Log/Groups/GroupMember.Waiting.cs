@@ -249,9 +249,7 @@ internal sealed unsafe partial class GroupMember
                 {
                     // Others were handed messages since the call's own look. When they die over them nothing else moves.
                     member._othersHold = true;
-                    member._walkStart = end;
-                    walker.JumpTo(end);
-                    member._walkedFrom = end;
+                    member.MoveWalker(end);
                 }
 
                 if (!walker.HasSomething())
