@@ -11,7 +11,7 @@ internal static class FileLinks
     /// </summary>
     public static string Follow(string path)
     {
-        string full = Path.GetFullPath(path);
+        string full = SystemPath.Full(path);
         try
         {
             FileInfo named = new(full);

@@ -197,6 +197,6 @@ internal sealed partial class StoreEngine
         ArgumentNullException.ThrowIfNull(name);
         if (!StoreNames.IsValidConsumer(name))
             throw new ArgumentException(
-                $"A consumer's name is up to 100 characters of A-Z a-z 0-9 . _ - : name=\"{name}\".", nameof(name));
+                $"A consumer's name is {StoreNames.NameRule}: name=\"{name}\".", nameof(name));
     }
 }

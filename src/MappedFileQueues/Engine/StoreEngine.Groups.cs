@@ -167,6 +167,6 @@ internal sealed partial class StoreEngine
         ArgumentNullException.ThrowIfNull(group);
         if (group.Length == 0 || !StoreNames.IsValidConsumer(group))
             throw new ArgumentException(
-                $"A group's name is 1 to 100 characters of A-Z a-z 0-9 . _ - : group=\"{group}\".", nameof(group));
+                $"A group's name is not empty, and {StoreNames.NameRule}: group=\"{group}\".", nameof(group));
     }
 }

@@ -151,7 +151,7 @@ internal sealed partial class StoreEngine
         ArgumentException.ThrowIfNullOrEmpty(id);
         if (!StoreNames.IsValidConsumer(id))
             throw new ArgumentException(
-                $"A producer's id is up to 100 characters of A-Z a-z 0-9 . _ - : id=\"{id}\".", nameof(id));
+                $"A producer's id is {StoreNames.NameRule}: id=\"{id}\".", nameof(id));
     }
 
     /// <summary>Whether producers wait for consumers at a limit.</summary>

@@ -110,7 +110,21 @@ internal static class StoreNames
                 NumberStyles.None, CultureInfo.InvariantCulture, out epoch);
     }
 
-    /// <summary>Names of consumers: 1 to 100 of [A-Za-z0-9._-], compared ignoring case; "" is the default consumer.</summary>
+    /// <summary>The rule for names of consumers, groups and producers, for messages.</summary>
+    public const string NameRule = "up to 100 characters of A-Z a-z 0-9 . _ -, and no device of Windows such as con or nul";
+
+    /// <summary>
+    /// Names of consumers: 1 to 100 of [A-Za-z0-9._-], compared ignoring case; "" is the default consumer. Not what Windows takes
+    /// for a device with any ending, <c>nul.cursor</c> too: a program that runs on Linux runs there.
+    /// https://learn.microsoft.com/windows/win32/fileio/naming-a-file
+    /// </summary>
     public static bool IsValidConsumer(string name) =>
-        name.Length <= 100 && name.All(c => char.IsAsciiLetterOrDigit(c) || c is '.' or '_' or '-');
+        name.Length <= 100 && name.All(c => char.IsAsciiLetterOrDigit(c) || c is '.' or '_' or '-') && !IsDevice(name.Split('.')[0]);
+
+    private static bool IsDevice(string name) => name.Length switch
+    {
+        3 => name.ToUpperInvariant() is "CON" or "PRN" or "AUX" or "NUL",
+        4 => name[..3].ToUpperInvariant() is "COM" or "LPT" && char.IsAsciiDigit(name[3]),
+        _ => false,
+    };
 }

@@ -18,6 +18,9 @@ internal static class DiskErrors
     /// <summary>The device failed.</summary>
     public const int EIO = 5;
 
+    /// <summary>The name of a device.</summary>
+    public const int ENXIO = 6;
+
     /// <summary>Try again; also a lock that another open holds, and a futex word that has changed.</summary>
     public const int EAGAIN = 11;
 
@@ -117,6 +120,7 @@ internal static class DiskErrors
             + "or use shorter files (SegmentSize, VolumeSize, RollLength).",
         ENOENT => "Check the path; a part of the store may have been removed while it was in use.",
         EEXIST => "Something of that name is in the way: move it away, or name another store directory.",
+        ENXIO => "Use another name.",
         ENAMETOOLONG => "Use a shorter store path or consumer name.",
         ELOOP => "The path contains a loop of symbolic links: repair the links.",
         EIO => "The device failed: check the kernel's log, close every user of the store, check the disk, then open again.",

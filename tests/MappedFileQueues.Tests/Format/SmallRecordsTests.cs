@@ -157,6 +157,13 @@ public sealed class SmallRecordsTests
     [InlineData("a/b", false)]
     [InlineData("ä", false)]
     [InlineData("a\0", false)]
+    [InlineData("nul", false)]
+    [InlineData("Con.orders", false)]
+    [InlineData("LPT1", false)]
+    [InlineData("console", true)]
+    [InlineData("nul-1", true)]
+    [InlineData("com", true)]
+    [InlineData("comx", true)]
     public void IsValidConsumer_Name_IsAsDocumented(string name, bool expected) =>
         Assert.Equal(expected, StoreNames.IsValidConsumer(name));
 

@@ -19,7 +19,7 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
     /// <inheritdoc/>
     public override HeldDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true)
     {
-        string full = Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));
+        string full = Path.TrimEndingDirectorySeparator(SystemPath.Full(path));
         try
         {
             FileAttributes? found = PortableDirectory.AttributesOf(full);
@@ -40,7 +40,7 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
     }
 
     /// <inheritdoc/>
-    public override ReadableFile? TryOpenForReading(string path) => PortableReadableFile.TryOpenFile(Path.GetFullPath(path));
+    public override ReadableFile? TryOpenForReading(string path) => PortableReadableFile.TryOpenFile(SystemPath.Full(path));
 
     /// <inheritdoc/>
     public override bool RegisterForBarrier() => false;
