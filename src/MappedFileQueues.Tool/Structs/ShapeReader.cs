@@ -1,3 +1,4 @@
+using System.Diagnostics.CodeAnalysis;
 using System.Reflection;
 using System.Runtime.CompilerServices;
 using System.Text;
@@ -8,6 +9,7 @@ namespace MappedFileQueues.Tool.Structs;
 /// Finds out how a loaded struct is laid out, by the same means as its fingerprint: a value of all ones in a field shows where
 /// the field is. What a queue refuses as a message is refused here.
 /// </summary>
+[RequiresUnreferencedCode("It reads the fields of types that are loaded at run time.")]
 internal sealed class ShapeReader
 {
     private readonly Dictionary<Type, StructShape> _shapes = [];

@@ -1,5 +1,7 @@
 using System.CommandLine.Parsing;
+using System.Diagnostics.CodeAnalysis;
 using System.Reflection;
+using System.Runtime.CompilerServices;
 using System.Runtime.Loader;
 
 namespace MappedFileQueues.Tool.Structs;
@@ -7,6 +9,13 @@ namespace MappedFileQueues.Tool.Structs;
 /// <summary>`mfq struct`: prints a C# struct as C or Python has it.</summary>
 internal static class StructCommand
 {
+    private const string WhyNotNative = "It loads an assembly and looks at its types.";
+
+    /// <summary>False in mfq as native code, which has nothing that could load an assembly. No other mfq is trimmed.</summary>
+    [FeatureGuard(typeof(RequiresUnreferencedCodeAttribute))]
+    [SuppressMessage("AOT", "IL4000", Justification = "What is trimmed is native code, and dynamic code is not supported there.")]
+    private static bool LoadsAssemblies => RuntimeFeature.IsDynamicCodeSupported;
+
     public static Command Create()
     {
         Argument<string> assembly = ToolOptions.PathArgument("ASSEMBLY", "The compiled program or library (.dll).");
@@ -25,6 +34,12 @@ internal static class StructCommand
         command.Validators.Add(result => RequireOne(result, c, python));
         return command.Does(parsed =>
         {
+            if (!LoadsAssemblies)
+            {
+                throw new ToolException("This mfq is native code, which loads no assembly. Use the tool of .NET: "
+                    + "`dotnet tool install --global MappedFileQueues.Tool`.");
+            }
+
             StructShape shape = Load(Path.GetFullPath(parsed.GetRequiredValue(assembly)), parsed.GetRequiredValue(type));
             string text = parsed.GetValue(c) ? CStruct.Write(shape) : PythonStruct.Write(shape);
             return Result.Write(
@@ -38,6 +53,7 @@ internal static class StructCommand
             result.AddError("Give --c or --python.");
     }
 
+    [RequiresUnreferencedCode(WhyNotNative)]
     private static StructShape Load(string path, string name)
     {
         if (!File.Exists(path))
@@ -62,6 +78,8 @@ internal static class StructCommand
         }
     }
 
+    [RequiresUnreferencedCode(WhyNotNative)]
+    [UnconditionalSuppressMessage("SingleFile", "IL3000", Justification = "The assembly was loaded from a file.")]
     private static Type Find(Assembly assembly, string name)
     {
         if (assembly.GetType(name) is { } exact)

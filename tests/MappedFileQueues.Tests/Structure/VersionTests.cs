@@ -31,12 +31,24 @@ public sealed class VersionTests
     [Theory]
     [InlineData(".ci/run", "\"$solution\"")]
     [InlineData(".github/workflows/ci.yml", "MappedFileQueues.slnx")]
+    [InlineData(".github/workflows/release.yml", "MappedFileQueues.slnx")]
     public void Workflows_All_PackTheWholeSolution(string path, string solution) =>
         Violations.None(
             from line in File.ReadLines(Repository.PathOf(path))
             where line.Contains("dotnet pack", StringComparison.Ordinal)
                 && !line.Contains($"dotnet pack {solution} ", StringComparison.Ordinal)
             select $"{path}: {line.Trim()}");
+
+    /// <summary>A checkout without the history has the version 2.0.0-alpha.0, whatever its tags are.</summary>
+    [Theory]
+    [InlineData(".github/workflows/ci.yml", 2)]
+    [InlineData(".github/workflows/release.yml", 3)]
+    public void Workflows_ThatPack_CheckOutTheWholeHistory(string path, int checkouts)
+    {
+        string[] steps = File.ReadAllText(Repository.PathOf(path)).Split("- uses: actions/checkout@")[1..];
+        Assert.Equal(checkouts, steps.Length);
+        Assert.All(steps, step => Assert.Contains("fetch-depth: 0", step.Split("      - ")[0], StringComparison.Ordinal));
+    }
 
     private static IEnumerable<string> FindWithoutReason(string text) =>
         from package in XDocument.Parse(text).Descendants("PackageVersion")
