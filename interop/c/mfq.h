@@ -27,7 +27,9 @@ typedef enum mfq_status {
     MFQ_E_RECOVERY = -7,       /* nobody has the store open, and it needs a recovery, which only a process in C# does */
     MFQ_E_DELETED = -8,        /* the store was deleted or replaced under the handle */
     MFQ_E_ARGUMENT = -9,       /* the caller's mistake */
-    MFQ_E_NO_MEMORY = -10
+    MFQ_E_NO_MEMORY = -10,
+    MFQ_E_FENCED = -11,        /* an operator took the claim of this message away: it was not appended */
+    MFQ_E_TIMEOUT = -12        /* the message is appended; whether it is on disk is not known yet */
 } mfq_status;
 
 /* What failed. Any call takes NULL for it. */
@@ -110,12 +112,30 @@ mfq_status mfq_commit(mfq_reader *consumer, mfq_error *error);
 /* A consumer only: what was committed survives a power loss too. */
 mfq_status mfq_flush(mfq_reader *consumer, mfq_error *error);
 
+/* Who else may produce meanwhile. */
+typedef enum mfq_mode {
+    MFQ_SHARED = 0,            /* any number of producers, in every language */
+    MFQ_EXCLUSIVE = 1          /* nobody: nothing has to be claimed, which is faster */
+} mfq_mode;
+
+/* What survives a power loss. The death of every process takes nothing at either. */
+typedef enum mfq_durability {
+    MFQ_PAGE_CACHE = 0,        /* what the system has written, and what somebody has flushed */
+    MFQ_GROUP = 1              /* each message when mfq_produce returns, with everything before it; all processes share a sync */
+} mfq_durability;
+
+/* Zeros are Shared, at PageCache, without a limit of time. */
+typedef struct mfq_producer_options {
+    mfq_mode mode;
+    mfq_durability durability;
+    int flush_timeout_ms;      /* how long a call waits until its messages are on disk; 0 or less: without a limit */
+} mfq_producer_options;
+
 /*
- * Opens the store's only producer (Exclusive mode, PageCache): no other producer, in any language, may be attached meanwhile. The
- * store exists already. A message survives the death of every process; a power loss takes what the system has not written. Like a
- * consumer, it works beside processes in C#, and alone only where nothing has to be repaired.
+ * Opens a producer of a store that exists. NULL for the options is zeros. Like a consumer, it works beside processes in C#, and
+ * alone only where nothing has to be repaired.
  */
-mfq_status mfq_producer_open(const char *path, mfq_producer **producer, mfq_error *error);
+mfq_status mfq_producer_open(const char *path, const mfq_producer_options *options, mfq_producer **producer, mfq_error *error);
 
 /*
  * Appends a message, with headers unless NULL is given for them (time, key and trace; not those of producers). In a store of
@@ -123,6 +143,9 @@ mfq_status mfq_producer_open(const char *path, mfq_producer **producer, mfq_erro
  */
 mfq_status mfq_produce(mfq_producer *producer, const mfq_headers *headers, const void *data, size_t length, int64_t *offset,
     mfq_error *error);
+
+/* Returns when everything that this producer has appended, and everything before it, is on disk; at any durability. */
+mfq_status mfq_producer_flush(mfq_producer *producer, mfq_error *error);
 
 /* Releases everything. NULL is allowed. */
 void mfq_producer_close(mfq_producer *producer);

@@ -5,8 +5,16 @@
  *   follow STORE COUNT MS       waits for so many messages and prints them as text, a line each
  *   consume STORE NAME COUNT MS the same as a named consumer that commits each; then prints the stored offset
  *   hold STORE NAME             opens a consumer, prints "held", and keeps it until standard input ends
- *   produce STORE FIRST COUNT   appends "message FIRST" and so on, every tenth with a key, and prints each number afterwards
+ *   produce STORE MODE WORD FIRST COUNT
+ *                               appends "WORD FIRST" and so on, every tenth with a key, and prints each number afterwards; MODE
+ *                               is exclusive or shared, then -group for that durability, -flush for a flush each 100 messages,
+ *                               -bursts for pauses, -impatient for 200 ms a flush
+ *   threads STORE COUNT MESSAGES
+ *                               so many producers and two readers in threads of this process; each message once and in order
  *   read-on STORE               reads one message for each line of standard input: its offset, or why there is none
+ *
+ * Compiled with MFQ_TEST, MFQ_TRAP=STEP:N kills the process when a thread comes to a step of the library for the N-th time.
+ *
  *   crc                         compares the two implementations of the checksum
  *   mutate VECTORS SCRATCH COUNT SECONDS SEED
  *                               damages the vectors' stores at random, reads them, and lets a consumer and a producer join them:
@@ -20,9 +28,12 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -161,33 +172,210 @@ static int hold(const char *path, const char *name) {
     return 0;
 }
 
-static int produce(const char *path, long first, long count) {
+static int produce(const char *path, const char *mode, const char *word, long first, long count) {
     mfq_producer *producer;
+    mfq_producer_options options;
     mfq_error error;
-    mfq_status status = mfq_producer_open(path, &producer, &error);
+    memset(&options, 0, sizeof options);
+    memset(&error, 0, sizeof error);
+    options.mode = strncmp(mode, "exclusive", 9) == 0 ? MFQ_EXCLUSIVE : MFQ_SHARED;
+    options.durability = strstr(mode, "-group") != NULL ? MFQ_GROUP : MFQ_PAGE_CACHE;
+    options.flush_timeout_ms = strstr(mode, "-impatient") != NULL ? 200 : 0;
+    mfq_status status = mfq_producer_open(path, &options, &producer, &error);
     if (status != MFQ_OK)
         return report("open", status, &error);
     printf("opened\n");
     fflush(stdout);
     for (long i = first; i < first + count; i++) {
-        char text[128];
+        char text[160];
         mfq_headers headers;
         memset(&headers, 0, sizeof headers);
         headers.fields = MFQ_HAS_KEY;
-        headers.key = (const uint8_t *)text;
+        headers.key = (const uint8_t *)"message";
         headers.key_length = 7;
-        int length = snprintf(text, sizeof text, "message %ld %.*s", i, (int)(i % 50),
+        int length = snprintf(text, sizeof text, "%.60s %ld %.*s!", word, i, (int)(i % 50),
             "..................................................");
         status = mfq_produce(producer, i % 10 == 0 ? &headers : NULL, text, (size_t)length, NULL, &error);
+        if (status == MFQ_OK && strstr(mode, "-flush") != NULL && i % 100 == 99)
+            status = mfq_producer_flush(producer, &error);
         if (status != MFQ_OK) {
             report("produce", status, &error);
             break;
         }
         printf("%ld\n", i);
         fflush(stdout);
+        if (strstr(mode, "-bursts") != NULL && i % 16 == 15)
+            usleep(2000);
     }
     mfq_producer_close(producer);
     return status != MFQ_OK;
+}
+
+/* ---- steps, and one address for each mapped file ---- */
+
+#ifdef MFQ_TEST
+#ifdef __cplusplus
+extern "C" {
+#endif
+void mfq_test_step(const char *name);
+void *mfq_test_map(int fd, size_t length, int protection);
+void mfq_test_unmap(void *address, size_t length);
+#ifdef __cplusplus
+}
+#endif
+
+void mfq_test_step(const char *name) {
+    static int hits;
+    const char *trap = getenv("MFQ_TRAP"), *number = trap == NULL ? NULL : strchr(trap, ':');
+    if (number == NULL || strlen(name) != (size_t)(number - trap) || strncmp(trap, name, strlen(name)) != 0)
+        return;
+    if (__atomic_add_fetch(&hits, 1, __ATOMIC_SEQ_CST) == atoi(number + 1))
+        raise(SIGKILL);
+}
+
+#ifdef __SANITIZE_THREAD__
+/* A race detector knows memory by its address, and every handle of the library maps the files for itself. */
+enum { MAPS_MAX = 256 };
+static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct map {
+    uint64_t inode;
+    size_t length;
+    int users;
+    void *address;
+} maps[MAPS_MAX];
+
+void *mfq_test_map(int fd, size_t length, int protection) {
+    char name[40];
+    struct stat state;
+    struct map *free_one = NULL, *found = NULL;
+    (void)protection;
+    if (fstat(fd, &state) != 0)
+        return MAP_FAILED;
+    pthread_mutex_lock(&maps_lock);
+    for (int i = 0; i < MAPS_MAX && found == NULL; i++) {
+        if (maps[i].users > 0 && maps[i].inode == state.st_ino && maps[i].length == length)
+            found = &maps[i];
+        else if (maps[i].users == 0)
+            free_one = &maps[i];
+    }
+    if (found == NULL && free_one != NULL) {
+        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+        int both = open(name, O_RDWR | O_CLOEXEC);
+        found = free_one;
+        found->address = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, both, 0);
+        found->inode = state.st_ino;
+        found->length = length;
+        close(both);
+    }
+    void *address = found == NULL ? MAP_FAILED : found->address;
+    if (address != MAP_FAILED)
+        found->users++;
+    pthread_mutex_unlock(&maps_lock);
+    return address;
+}
+
+void mfq_test_unmap(void *address, size_t length) {
+    pthread_mutex_lock(&maps_lock);
+    for (int i = 0; i < MAPS_MAX; i++)
+        if (maps[i].users > 0 && maps[i].address == address && --maps[i].users == 0)
+            (void)munmap(address, length);
+    pthread_mutex_unlock(&maps_lock);
+}
+#else
+void *mfq_test_map(int fd, size_t length, int protection) { return mmap(NULL, length, protection, MAP_SHARED, fd, 0); }
+
+void mfq_test_unmap(void *address, size_t length) { (void)munmap(address, length); }
+#endif
+#endif
+
+/* ---- threads ---- */
+
+enum { THREADS_MAX = 8 };
+
+struct worker {
+    pthread_t thread;
+    const char *path;
+    int number;
+    int producers;
+    long messages;
+    long wrong;
+    mfq_error error;
+};
+
+static void *produce_in_thread(void *argument) {
+    struct worker *worker = (struct worker *)argument;
+    mfq_producer *producer;
+    mfq_producer_options options;
+    memset(&options, 0, sizeof options);
+    /* Every second one flushes each message; the others now and then. */
+    options.durability = worker->number % 2 == 0 ? MFQ_GROUP : MFQ_PAGE_CACHE;
+    worker->wrong = 1;
+    if (mfq_producer_open(worker->path, &options, &producer, &worker->error) != MFQ_OK)
+        return NULL;
+    worker->wrong = 0;
+    for (long i = 0; i < worker->messages && worker->wrong == 0; i++) {
+        long message[8] = {worker->number, i, i, i, i, i, i, i};
+        size_t length = sizeof message - (size_t)(i % 6) * sizeof message[0];
+        worker->wrong += mfq_produce(producer, NULL, message, length, NULL, &worker->error) != MFQ_OK
+            || (i % 100 == 99 && mfq_producer_flush(producer, &worker->error) != MFQ_OK);
+        /* Opened again now and then, as another owner. */
+        if (i % 1000 == 999) {
+            mfq_producer_close(producer);
+            producer = NULL;
+            worker->wrong += mfq_producer_open(worker->path, &options, &producer, &worker->error) != MFQ_OK;
+        }
+    }
+    mfq_producer_close(producer);
+    return NULL;
+}
+
+static void *read_in_thread(void *argument) {
+    struct worker *worker = (struct worker *)argument;
+    mfq_reader *reader;
+    mfq_message message;
+    long next[THREADS_MAX] = {0}, total = worker->messages * worker->producers;
+    mfq_status status = worker->number == 0 ? mfq_consumer_open(worker->path, "threads", MFQ_EARLIEST, &reader, &worker->error)
+        : mfq_reader_open(worker->path, MFQ_EARLIEST, &reader, &worker->error);
+    worker->wrong = status != MFQ_OK;
+    for (long i = 0; i < total && worker->wrong == 0; i++) {
+        long words[8] = {0};
+        status = mfq_wait(reader, &message, 60000, &worker->error);
+        if (status != MFQ_OK || message.length < 16 || message.length > sizeof words) {
+            worker->wrong++;
+            break;
+        }
+        memcpy(words, message.data, message.length);
+        worker->wrong += words[0] < 0 || words[0] >= worker->producers || words[1] != next[words[0] % THREADS_MAX]++;
+        for (size_t k = 2; k < message.length / sizeof words[0]; k++)
+            worker->wrong += words[k] != words[1];
+        if (worker->number == 0)
+            worker->wrong += mfq_commit(reader, &worker->error) != MFQ_OK;
+    }
+    mfq_close(reader);
+    return NULL;
+}
+
+static int run_threads(const char *path, int producers, long messages) {
+    static struct worker workers[THREADS_MAX];
+    long wrong = 0;
+    if (producers < 1 || producers > THREADS_MAX - 2)
+        return 64;
+    for (int i = 0; i < producers + 2; i++) {
+        workers[i].path = path;
+        workers[i].producers = producers;
+        workers[i].messages = messages;
+        workers[i].number = i < producers ? i : i - producers;
+        if (pthread_create(&workers[i].thread, NULL, i < producers ? produce_in_thread : read_in_thread, &workers[i]) != 0)
+            return 2;
+    }
+    for (int i = 0; i < producers + 2; i++) {
+        pthread_join(workers[i].thread, NULL);
+        if (workers[i].wrong != 0)
+            fprintf(stderr, "worker %d: %ld wrong: %s\n", i, workers[i].wrong, workers[i].error.text);
+        wrong += workers[i].wrong;
+    }
+    printf("%ld messages, %ld wrong\n", producers * messages, wrong);
+    return wrong != 0;
 }
 
 static int read_on(const char *path) {
@@ -463,7 +651,12 @@ static void work(const char *scratch) {
         joined++;
         mfq_close(consumer);
     }
-    if (mfq_producer_open(scratch, &producer, NULL) == MFQ_OK) {
+    mfq_producer_options options;
+    memset(&options, 0, sizeof options);
+    options.mode = pick(2) == 0 ? MFQ_SHARED : MFQ_EXCLUSIVE;
+    options.durability = pick(2) == 0 ? MFQ_PAGE_CACHE : MFQ_GROUP;
+    options.flush_timeout_ms = 1000;
+    if (mfq_producer_open(scratch, &options, &producer, NULL) == MFQ_OK) {
         for (int i = 0; i < 20; i++)
             (void)mfq_produce(producer, NULL, bytes, pick(sizeof bytes), NULL, NULL);
         joined++;
@@ -577,8 +770,10 @@ int main(int count, char **arguments) {
         return follow(arguments[2], arguments[3], atol(arguments[4]), atoi(arguments[5]));
     if (count == 4 && strcmp(arguments[1], "hold") == 0)
         return hold(arguments[2], arguments[3]);
-    if (count == 5 && strcmp(arguments[1], "produce") == 0)
-        return produce(arguments[2], atol(arguments[3]), atol(arguments[4]));
+    if (count == 7 && strcmp(arguments[1], "produce") == 0)
+        return produce(arguments[2], arguments[3], arguments[4], atol(arguments[5]), atol(arguments[6]));
+    if (count == 5 && strcmp(arguments[1], "threads") == 0)
+        return run_threads(arguments[2], atoi(arguments[3]), atol(arguments[4]));
     if (count == 3 && strcmp(arguments[1], "read-on") == 0)
         return read_on(arguments[2]);
     if (count == 2 && strcmp(arguments[1], "crc") == 0)

@@ -1,4 +1,5 @@
 using System.Globalization;
+using System.Text;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Tests.Crash;
@@ -193,8 +194,8 @@ internal sealed class Agent
             return;
         }
 
-        byte[] message = CrashMessage.Make(unit, size);
-        if (what == "single")
+        byte[] message = what == "text" ? Encoding.UTF8.GetBytes(unit) : CrashMessage.Make(unit, size);
+        if (what is "single" or "text")
         {
             Producer.Produce(message);
             return;

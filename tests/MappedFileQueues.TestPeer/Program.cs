@@ -16,6 +16,7 @@ internal static class Program
         ["echo"] = Echo,
         ["group-work"] = Verbs.GroupWorkVerb.Run,
         ["hostile"] = Verbs.HostileVerb.Run,
+        ["interop"] = Verbs.InteropVerb.Run,
         ["open"] = Verbs.OpenVerb.Open,
         ["first-append"] = Verbs.OpenVerb.FirstAppend,
         ["bad-sector"] = Verbs.BadSectorVerb.Run,

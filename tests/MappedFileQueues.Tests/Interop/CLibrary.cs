@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using System.Globalization;
 
 namespace MappedFileQueues.Tests.Interop;
 
@@ -19,7 +20,14 @@ internal static class CLibrary
     private static readonly Lazy<string> s_fast = new(static () => Compile("fast", "gcc", ["-std=c11", "-O2"]));
 
     private static readonly Lazy<string> s_checked = new(static () => Compile(
-        "checked", "gcc", ["-std=c11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]));
+        "checked", "gcc", ["-std=c11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", Traps]));
+
+    /// <summary>The detector does not know fences, and says so. Nothing but sleeping depends on one here.</summary>
+    private static readonly Lazy<string> s_raced = new(static () => Compile(
+        "raced", "gcc", ["-std=c11", "-O1", "-g", "-fsanitize=thread", "-Wno-tsan", Traps]));
+
+    /// <summary>With MFQ_TRAP=STEP:N in the environment the program dies at a step of the library.</summary>
+    private const string Traps = "-DMFQ_TEST";
 
     private static readonly Lazy<string> s_cpp = new(static () => Compile("cpp", "g++", ["-std=c++17", "-O2", "-x", "c++"]));
 
@@ -29,8 +37,16 @@ internal static class CLibrary
     /// <summary>The same with the address and undefined-behaviour sanitizers, which end it at the first mistake.</summary>
     public static string Checked => Get(s_checked, "gcc");
 
+    /// <summary>The same with the race detector, for which all handles of the process see one address for each byte.</summary>
+    public static string Raced => Get(s_raced, "gcc");
+
     /// <summary>The same as C++.</summary>
     public static string AsCpp => Get(s_cpp, "g++");
+
+    /// <summary>Starts <see cref="Checked"/> so that it kills itself when it comes to a step for the N-th time.</summary>
+    public static ChildProcess StartTrapped(string step, int hit, params IEnumerable<string> arguments) => ChildProcess.Start(
+        new ProcessStartInfo(Checked, arguments),
+        new Dictionary<string, string> { ["MFQ_TRAP"] = string.Create(CultureInfo.InvariantCulture, $"{step}:{hit}") });
 
     /// <summary>Starts a test program.</summary>
     public static ChildProcess Start(string program, params IEnumerable<string> arguments) =>
@@ -48,7 +64,7 @@ internal static class CLibrary
         string program = Path.Combine(s_folder.Value.Root, name);
         string folder = Repository.PathOf("interop/c");
         using ChildProcess run = ChildProcess.Start(new ProcessStartInfo(compiler, [
-            .. options, .. s_warnings, $"{folder}/mfq.c", $"{folder}/test_vectors.c", "-o", program,
+            .. options, .. s_warnings, .. Directory.GetFiles(folder, "mfq*.c"), $"{folder}/test_vectors.c", "-pthread", "-o", program,
         ]));
         run.ExpectExit();
         return program;

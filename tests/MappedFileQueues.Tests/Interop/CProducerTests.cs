@@ -15,7 +15,7 @@ public sealed class CProducerTests
         using MappedFileQueue queue = InteropStore.Open(store);
         using MappedFileConsumer consumer = queue.OpenConsumer("c");
         const int count = 3000;
-        using ChildProcess producer = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "0", $"{count}");
+        using ChildProcess producer = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "exclusive", "message", "0", $"{count}");
         for (int i = 0; i < count; i++)
         {
             Assert.True(consumer.TryConsume(out ReadOnlySpan<byte> message, TimeSpan.FromSeconds(30)));
@@ -44,7 +44,7 @@ public sealed class CProducerTests
             {
                 int first = said.Count == 0 ? 0 : said[^1] + 1;
                 using ChildProcess producer = CLibrary.Start(
-                    CLibrary.Checked, "produce", store.StorePath, $"{first}", "10000000");
+                    CLibrary.Checked, "produce", store.StorePath, "exclusive", "message", $"{first}", "10000000");
                 int until = first + random.Next(1, 2000);
                 producer.WaitForLine(line => int.TryParse(line, CultureInfo.InvariantCulture, out int n) && n >= until);
                 producer.KillAndWait();
@@ -79,7 +79,7 @@ public sealed class CProducerTests
             agent.ExpectKilled();
         }
 
-        using ChildProcess producer = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "0", "200");
+        using ChildProcess producer = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "exclusive", "message", "0", "200");
         producer.ExpectExit();
         using MappedFileReader reader = MappedFileReader.Open(store.StorePath);
         for (int i = 0; i < 3; i++)
@@ -104,12 +104,12 @@ public sealed class CProducerTests
         using MappedFileQueue queue = InteropStore.Open(store);
         using (queue.OpenProducer())
         {
-            using ChildProcess refused = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "0", "1");
+            using ChildProcess refused = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "exclusive", "message", "0", "1");
             Assert.Equal(1, refused.WaitForExit());
             Assert.Contains("open: in-use: ", refused.ErrorText, StringComparison.Ordinal);
         }
 
-        using ChildProcess holder = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "0", "10000000");
+        using ChildProcess holder = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "exclusive", "message", "0", "10000000");
         holder.WaitForLine("opened");
         Assert.Throws<QueueInUseException>(() => queue.OpenProducer());
         holder.KillAndWait();

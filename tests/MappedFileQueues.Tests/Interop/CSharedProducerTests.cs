@@ -1,0 +1,266 @@
+using System.Diagnostics;
+using System.Globalization;
+using System.Text;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Tests.Crash;
+
+namespace MappedFileQueues.Tests.Interop;
+
+/// <summary>
+/// Shared producers of the C library beside C#, and both languages' flushes: each continues after the other's death at any step.
+/// </summary>
+[Trait("Category", "Slow")]
+public sealed class CSharedProducerTests
+{
+    private const int Killed = 137;
+
+    /// <summary>
+    /// A C producer that flushes each message dies; another one in C continues, and so does C#. Of what it had said nothing is
+    /// missing; the message under way is there whole or not at all.
+    /// </summary>
+    [Theory]
+    [InlineData("SlotTaken", 1, 0)]
+    [InlineData("CallChecked", 40, 0)]
+    [InlineData("Claimed", 40, 1)]
+    [InlineData("PayloadWritten", 40, 1)]
+    [InlineData("Published", 40, 0)]
+    [InlineData("SequenceRaised", 2, 0)]
+    [InlineData("TemporaryMade", 1, 0)]
+    [InlineData("SegmentRenamed", 1, 0)]
+    [InlineData("RestPadded", 1, 0)]
+    [InlineData("SegmentEntered", 2, 0)]
+    [InlineData("FlushMarked", 40, 0)]
+    [InlineData("FlushSynced", 40, 0)]
+    [InlineData("CheckpointSlotWritten", 1, 0)]
+    [InlineData("DurableRaised", 40, 0)]
+    public void Produce_DiesAtAStep_TheOthersContinue(string step, int hit, int repairs)
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        using (ChildProcess dead = CLibrary.StartTrapped(
+            step, hit, "produce", store.StorePath, "shared-group", "dead", "0", "100000"))
+        {
+            // It waits for messages, so that there is somebody to be woken.
+            using ChildProcess sleeper = CLibrary.Start(
+                CLibrary.Checked, "consume", store.StorePath, "sleeper", "100000", "30000");
+            dead.ExpectExit(Killed);
+            int said = dead.Lines.Count(line => line != "opened");
+            Produce(store, "shared-group", "next", 200);
+            Assert.Equal((ulong)repairs, Repairs(store));
+            queue.Producer.Produce("last 0"u8);
+            Assert.Equal(queue.Producer.Offset, queue.Flush());
+
+            Dictionary<string, int> found = Count(ReadAll(store));
+            Assert.InRange(found.GetValueOrDefault("dead"), said, said + 1);
+            Assert.Equal((200, 1), (found["next"], found["last"]));
+            sleeper.WaitForLine(line => line.StartsWith("last ", StringComparison.Ordinal));
+            Assert.Equal(ReadAll(store), sleeper.Lines.Skip(1));
+        }
+    }
+
+    /// <summary>The reverse; the C producer repairs what is in the way of its flush, and no dead leader stops it.</summary>
+    [Theory]
+    [InlineData("Claimed")]
+    [InlineData("PayloadWritten")]
+    [InlineData("Published")]
+    [InlineData("RestPadded")]
+    [InlineData("SegmentEntered")]
+    [InlineData("FlushMarked")]
+    [InlineData("FlushSynced")]
+    [InlineData("DurableRaised")]
+    public void Produce_ProducerOfCSharpDiedAtAStep_ContinuesAfterIt(string step)
+    {
+        using var store = new TempStore();
+        // Consumes only: it holds the store open, and repairs nothing before the end.
+        using ChildProcess holder = Hold(store);
+        int acked;
+        using (PeerAgent agent = PeerAgent.Start())
+        {
+            agent.Ask($"open path={store.StorePath} mode=Shared level=Group");
+            agent.Ask("append prefix=message count=3 what=text");
+            agent.Trap(step, 1);
+            agent.Send("append prefix=message first=3 count=9000 what=text");
+            agent.ExpectKilled();
+            acked = agent.AckedCount;
+        }
+
+        Produce(store, "shared-group", "next", 200);
+        bool hasClaim = step is "Claimed" or "PayloadWritten";
+        Assert.Equal(hasClaim ? 1ul : 0ul, Repairs(store));
+        Dictionary<string, int> found = Count(ReadAll(store));
+        Assert.InRange(found["message"], acked, hasClaim ? acked : acked + 1);
+        Assert.Equal(200, found["next"]);
+    }
+
+    [Theory]
+    [InlineData("shared-group")]
+    [InlineData("exclusive-group")]
+    [InlineData("shared-flush")]
+    [InlineData("exclusive-flush")]
+    public void Produce_AndFlush_EverythingIsConfirmedForAllProcesses(string mode)
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        Produce(store, mode, "m", 2000);
+        // Nobody but the C producer has flushed the end: at PageCache this queue flushes complete segments only.
+        Assert.Equal(queue.Producer.Offset, queue.Producer.ConfirmedOffset);
+        Assert.Equal(2000, Count(ReadAll(store))["m"]);
+    }
+
+    [Fact]
+    public void Produce_ManyAtOnceInBothLanguages_EachMessageComesOnceAndInOrder()
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        string[] modes = ["shared", "shared-group", "shared-flush"];
+        ChildProcess[] producers = [.. modes.Select((mode, i) => CLibrary.Start(
+            CLibrary.Checked, "produce", store.StorePath, mode, $"c{i}", "0", "3000"))];
+        for (int i = 0; i < 3000; i++)
+            queue.Producer.Produce(Encoding.UTF8.GetBytes(string.Create(CultureInfo.InvariantCulture, $"here {i}")));
+        foreach (ChildProcess producer in producers)
+        {
+            producer.ExpectExit();
+            producer.Dispose();
+        }
+
+        Dictionary<string, int> found = Count(ReadAll(store));
+        Assert.Equal(["c0", "c1", "c2", "here"], found.Keys.Order(StringComparer.Ordinal));
+        Assert.All(found.Values, count => Assert.Equal(3000, count));
+    }
+
+    /// <summary>Two readers and producers that open again and again, all in threads of one process.</summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Produce_InThreadsOfOneProcess_HasNoRaces(bool isRaced)
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        using ChildProcess run = CLibrary.Start(
+            isRaced ? CLibrary.Raced : CLibrary.Checked, "threads", store.StorePath, "4", "2500");
+        run.ExpectExit(deadline: TimeSpan.FromMinutes(3));
+        Assert.Equal("10000 messages, 0 wrong", run.Lines[^1]);
+    }
+
+    [Fact]
+    public void Open_ExclusiveProducerIsAttached_IsRefusedAndTheReverse()
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        using (ChildProcess holder = CLibrary.Start(
+            CLibrary.Checked, "produce", store.StorePath, "shared-bursts", "m", "0", "10000000"))
+        {
+            holder.WaitForLine("opened");
+            using ChildProcess refused = CLibrary.Start(
+                CLibrary.Checked, "produce", store.StorePath, "exclusive", "m", "0", "1");
+            Assert.Equal(1, refused.WaitForExit());
+            Assert.Contains("open: in-use: ", refused.ErrorText, StringComparison.Ordinal);
+            queue.Producer.Produce("here 0"u8);
+        }
+
+        using var other = new TempStore();
+        using MappedFileQueue alone = InteropStore.Open(other);
+        using ChildProcess exclusive = CLibrary.Start(
+            CLibrary.Checked, "produce", other.StorePath, "exclusive-bursts", "m", "0", "10000000");
+        exclusive.WaitForLine("opened");
+        using ChildProcess shared = CLibrary.Start(CLibrary.Checked, "produce", other.StorePath, "shared", "m", "0", "1");
+        Assert.Equal(1, shared.WaitForExit());
+        Assert.Contains("open: in-use: ", shared.ErrorText, StringComparison.Ordinal);
+    }
+
+    /// <summary>A sync fails in C: no process confirms anything any more, and a recovery keeps what was said.</summary>
+    [Theory]
+    [InlineData("shared-group")]
+    [InlineData("exclusive-group")]
+    public void Produce_SyncFails_NothingIsDurableInAnyProcess(string mode)
+    {
+        Assert.SkipUnless(InteropTools.Has("strace"), "strace is not installed");
+        using var store = new TempStore();
+        int said;
+        using (MappedFileQueue queue = InteropStore.Open(store))
+        {
+            using ChildProcess failing = ChildProcess.Start(new ProcessStartInfo("strace", [
+                "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO:when=20",
+                CLibrary.Fast, "produce", store.StorePath, mode, "m", "0", "1000",
+            ]));
+            Assert.Equal(1, failing.WaitForExit());
+            Assert.Contains("produce: disk: The message is appended, but perhaps not on disk.", failing.ErrorText,
+                StringComparison.Ordinal);
+            said = failing.Lines.Count - 1;
+            Assert.InRange(said, 5, 19);
+            Assert.Throws<QueuePoisonedException>(() => queue.Flush());
+            using ChildProcess refused = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, mode, "m", "0", "1");
+            Assert.Equal(1, refused.WaitForExit());
+            Assert.Contains("open: recovery: ", refused.ErrorText, StringComparison.Ordinal);
+        }
+
+        using MappedFileQueue again = InteropStore.Open(store);
+        Assert.InRange(Count(ReadAll(store))["m"], said, said + 1);
+        Produce(store, mode, "next", 3);
+    }
+
+    /// <summary>A stopped leader is waited for, never robbed.</summary>
+    [Fact]
+    public void Produce_LeaderOfAnotherProcessIsStopped_EndsInTime()
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        using PeerAgent agent = PeerAgent.Start();
+        agent.Ask($"open path={store.StorePath} mode=Shared level=Group");
+        agent.Trap("FlushSynced", 1, "stop");
+        agent.Send("append prefix=a what=text");
+        agent.WaitUntilStopped();
+        using ChildProcess waits = CLibrary.Start(
+            CLibrary.Checked, "produce", store.StorePath, "shared-group-impatient", "m", "0", "1");
+        Assert.Equal(1, waits.WaitForExit());
+        Assert.Contains("produce: timeout: The message is appended", waits.ErrorText, StringComparison.Ordinal);
+        agent.Continue();
+        agent.Answer();
+        Produce(store, "shared-group", "n", 1);
+        Assert.Equal(["a-0", "m 0 !", "n 0 !"], ReadAll(store));
+    }
+
+    private static ChildProcess Hold(TempStore store)
+    {
+        InteropStore.Open(store).Dispose();
+        ChildProcess holder = CLibrary.Start(CLibrary.Checked, "hold", store.StorePath, "holder");
+        holder.WaitForLine("held");
+        return holder;
+    }
+
+    private static void Produce(TempStore store, string mode, string word, int count)
+    {
+        using ChildProcess run = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, mode, word, "0", $"{count}");
+        run.ExpectExit();
+    }
+
+    private static unsafe ulong Repairs(TempStore store)
+    {
+        using var words = new StoreWords(store.StorePath);
+        return SharedWord.ReadAcquire(words.Control.RepairCount);
+    }
+
+    private static List<string> ReadAll(TempStore store)
+    {
+        List<string> messages = [];
+        using MappedFileReader reader = MappedFileReader.Open(store.StorePath);
+        while (reader.TryRead(out ReadOnlySpan<byte> message))
+            messages.Add(Encoding.UTF8.GetString(message));
+        return messages;
+    }
+
+    /// <summary>How many messages there are of each word; their numbers must be 0, 1, 2 and so on.</summary>
+    private static Dictionary<string, int> Count(List<string> messages)
+    {
+        var counts = new Dictionary<string, int>(StringComparer.Ordinal);
+        foreach (string message in messages)
+        {
+            string[] parts = message.Split(' ', '-');
+            int next = counts.GetValueOrDefault(parts[0]);
+            Assert.Equal(next, int.Parse(parts[1], CultureInfo.InvariantCulture));
+            counts[parts[0]] = next + 1;
+        }
+
+        return counts;
+    }
+}

@@ -1,0 +1,188 @@
+using System.Diagnostics;
+using System.Globalization;
+using System.Text;
+
+namespace MappedFileQueues.Tests.Interop;
+
+/// <summary>
+/// Producers in C# and C, and consumers in C#, C and Python, on one store at once. Each is stopped now and then, killed at any
+/// moment and started again, while segments are removed and used again. Each prints what it has done: a producer each message
+/// after it was appended, a consumer each one before it commits it. So every consumer has to see every message once and in the
+/// same order; of a producer that was killed, all that it said and at most one message more.
+/// </summary>
+[Trait("Category", "Slow")]
+public sealed class ProducerMatrixTests
+{
+    /// <summary>A laboratory may want more.</summary>
+    private static readonly TimeSpan s_storm = TimeSpan.FromSeconds(int.Parse(
+        Environment.GetEnvironmentVariable("MFQ_MATRIX_SECONDS") ?? "12", CultureInfo.InvariantCulture));
+
+    private readonly int _seed = Environment.TickCount;
+    private readonly Dictionary<string, int> _said = new(StringComparer.Ordinal);
+    private int _kills;
+    private int _stops;
+
+    [Fact]
+    public async Task ProduceAndConsume_KilledInEveryLanguage_EachMessageComesOnceAndInOrder()
+    {
+        Vectors.SkipWithoutPython();
+        string[] inC = [CLibrary.Checked];
+        string[] inPython = ["python3", Repository.PathOf("interop/python/test_vectors.py")];
+        string[] inCSharp = ["dotnet", "exec", Repository.TestPeerPath, "interop"];
+        (string Name, string[] Program, string Mode)[] producers =
+        [
+            ("c1", inC, "shared-bursts"), ("c2", inC, "shared-group"), ("c3", inC, "shared-flush-bursts"),
+            ("s1", inCSharp, "shared-bursts"), ("s2", inCSharp, "shared-group"),
+        ];
+        (string Name, string[] Program)[] consumers = [("by-c", inC), ("by-python", inPython), ("by-csharp", inCSharp)];
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        queue.SetRetention(new RetentionOptions { MaxBytes = 128 * 1024, KeepUnconsumed = true });
+        foreach ((string name, _) in consumers)
+            queue.OpenConsumer(name).Dispose();
+        using MappedFileConsumer oracle = queue.OpenConsumer("oracle");
+        using var end = new CancellationTokenSource();
+        using var produced = new CancellationTokenSource();
+        Task<List<string>> everything = Task.Run(() => ConsumeAll(oracle, produced.Token), CancellationToken.None);
+        Task[] producing = [.. producers.Select((one, i) => Task.Run(
+            () => ProduceAgainAndAgain(store, one.Name, one.Program, one.Mode, new Random(_seed + i), end.Token),
+            CancellationToken.None))];
+        Task<List<string>>[] consuming = [.. consumers.Select((one, i) => Task.Run(
+            () => ConsumeAgainAndAgain(store, one.Name, one.Program, new Random(_seed - i - 1), end.Token),
+            CancellationToken.None))];
+        await Task.Delay(s_storm, CancellationToken.None);
+        await end.CancelAsync();
+        await Task.WhenAll(producing);
+        await produced.CancelAsync();
+        List<string> all = await everything;
+        CheckProducers(all);
+        for (int i = 0; i < consumers.Length; i++)
+        {
+            List<string> seen = await consuming[i];
+            // Once more where the first one had come before.
+            while (seen.Count < all.Count)
+                TakeOver(seen, Consume(store, consumers[i].Name, consumers[i].Program, all.Count - seen.Count));
+            Assert.True(all.SequenceEqual(seen), $"seed={_seed}: {consumers[i].Name} differs from the oracle at "
+                + $"{all.Zip(seen).TakeWhile(pair => pair.First == pair.Second).Count()} of {all.Count}, {seen.Count}");
+        }
+
+        // No claim is left anywhere.
+        Assert.Equal(queue.Producer.Offset, queue.Flush());
+        using MappedFileReader oldest = MappedFileReader.Open(store.StorePath);
+        Assert.True(oldest.Offset > 0, "no segment was removed meanwhile");
+        Assert.True(_kills >= 3 * (producers.Length + consumers.Length) / 2, $"{_kills} kills");
+        TestContext.Current.TestOutputHelper?.WriteLine(
+            $"seed={_seed}: {all.Count} messages of {_said.Count} producers, {_kills} kills, {_stops} stops, "
+            + $"{queue.GetInfo().RepairCount} repairs");
+    }
+
+    /// <summary>Each incarnation has a word of its own. The last one ends by itself.</summary>
+    private void ProduceAgainAndAgain(
+        TempStore store, string name, string[] program, string mode, Random random, CancellationToken end)
+    {
+        for (int i = 0; ; i++)
+        {
+            bool isLast = end.IsCancellationRequested;
+            string word = string.Create(CultureInfo.InvariantCulture, $"{name}x{i}");
+            using ChildProcess run = Start(program, "produce", store.StorePath, mode, word, "0", isLast ? "200" : "100000000");
+            if (isLast)
+                run.ExpectExit(deadline: TimeSpan.FromMinutes(2));
+            else
+                LetLiveAndKill(run, random, end);
+            lock (_said)
+                _said.Add(word, run.Lines.Count(line => line.Length > 0 && char.IsDigit(line[0])));
+            if (isLast)
+                return;
+        }
+    }
+
+    private List<string> ConsumeAgainAndAgain(
+        TempStore store, string name, string[] program, Random random, CancellationToken end)
+    {
+        List<string> seen = [];
+        while (!end.IsCancellationRequested)
+        {
+            using ChildProcess run = Start(program, "consume", store.StorePath, name, "100000000", "60000");
+            LetLiveAndKill(run, random, end);
+            TakeOver(seen, Messages(run));
+        }
+
+        return seen;
+    }
+
+    private void LetLiveAndKill(ChildProcess run, Random random, CancellationToken end)
+    {
+        run.WaitForLine(line => line.StartsWith("opened", StringComparison.Ordinal), TimeSpan.FromMinutes(2));
+        end.WaitHandle.WaitOne(random.Next(20, 1200));
+        if (random.Next(3) == 0)
+        {
+            run.Stop();
+            end.WaitHandle.WaitOne(random.Next(20, 200));
+            run.Continue();
+            Interlocked.Increment(ref _stops);
+        }
+
+        Assert.False(run.HasExited, $"seed={_seed}: {run.ErrorText}");
+        run.KillAndWait();
+        Interlocked.Increment(ref _kills);
+    }
+
+    /// <summary>A line that the kill cut short, or that came before a commit, comes again.</summary>
+    private static void TakeOver(List<string> seen, List<string> next)
+    {
+        if (seen.Count > 0 && next.Count > 0 && seen[^1] == next[0])
+            next.RemoveAt(0);
+        seen.AddRange(next);
+    }
+
+    private static List<string> Consume(TempStore store, string name, string[] program, int count)
+    {
+        using ChildProcess run = Start(program, "consume", store.StorePath, name, $"{count}", "60000");
+        run.ExpectExit(deadline: TimeSpan.FromMinutes(2));
+        return Messages(run);
+    }
+
+    private static List<string> Messages(ChildProcess run) =>
+        [.. run.Lines.Where(line => line.Contains('x', StringComparison.Ordinal) && line.EndsWith('!'))];
+
+    private static List<string> ConsumeAll(MappedFileConsumer oracle, CancellationToken produced)
+    {
+        List<string> all = [];
+        while (true)
+        {
+            bool isOver = produced.IsCancellationRequested;
+            while (oracle.TryConsume(out ReadOnlySpan<byte> message, TimeSpan.FromMilliseconds(100)))
+            {
+                all.Add(Encoding.UTF8.GetString(message));
+                oracle.Commit();
+            }
+
+            if (isOver)
+                return all;
+        }
+    }
+
+    private void CheckProducers(List<string> all)
+    {
+        var found = new Dictionary<string, int>(StringComparer.Ordinal);
+        foreach (string message in all)
+        {
+            string[] parts = message.Split(' ');
+            int next = found.GetValueOrDefault(parts[0]);
+            Assert.True(next == int.Parse(parts[1], CultureInfo.InvariantCulture), $"seed={_seed}: {message} after {next - 1}");
+            found[parts[0]] = next + 1;
+        }
+
+        foreach ((string word, int said) in _said)
+        {
+            int there = found.GetValueOrDefault(word);
+            Assert.True(there == said || there == said + 1, $"seed={_seed}: {word} said {said}, there are {there}");
+        }
+
+        Assert.Empty(found.Keys.Except(_said.Keys));
+    }
+
+    private static ChildProcess Start(string[] program, params string[] arguments) => ChildProcess.Start(
+        new ProcessStartInfo(program[0], [.. program[1..], .. arguments]),
+        new Dictionary<string, string> { ["PYTHONDONTWRITEBYTECODE"] = "1", ["DOTNET_TieredPGO"] = "0" });
+}
