@@ -10,6 +10,8 @@
 
 /* ---- cursors ---- */
 
+#define NAME_RULE "A consumer's name is up to 100 characters of A-Z a-z 0-9 . _ -, and no device of Windows such as nul"
+
 static uint64_t cursor_word(int64_t offset) {
     uint64_t word = (uint64_t)offset | 1;
     return word | ((word * CURSOR_FACTOR) & CURSOR_CHECK);
@@ -25,6 +27,18 @@ static mfq_status parse_cursor(const mfq_reader *r, uint64_t word, const char *n
     return mfqi_fail(error, MFQ_E_CORRUPT, -1, "The stored offset is damaged: file=%s, path=%.80s.", name, r->path);
 }
 
+/* Windows takes such a name for a device, whatever follows its first dot. */
+static int is_device(const char *lower) {
+    size_t length = strcspn(lower, ".");
+    char first[5] = "";
+    if (length != 3 && length != 4)
+        return 0;
+    memcpy(first, lower, length);
+    return length == 3
+        ? strstr("con prn aux nul", first) != NULL
+        : (strncmp(first, "com", 3) == 0 || strncmp(first, "lpt", 3) == 0) && first[3] >= '0' && first[3] <= '9';
+}
+
 /* The lower-case name, with its folder and ending; 0 for a name that no consumer may have. */
 static int name_consumer(const char *name, const char *before, const char *after, char *result, size_t size) {
     char lower[NAME_MAX_LENGTH + 1];
@@ -37,6 +51,8 @@ static int name_consumer(const char *name, const char *before, const char *after
         if (i < length && !(lower[i] >= 'a' && lower[i] <= 'z') && !(c >= '0' && c <= '9') && c != '.' && c != '_' && c != '-')
             return 0;
     }
+    if (is_device(lower))
+        return 0;
     snprintf(result, size, "%s%s%s", before, lower, after);
     return 1;
 }
@@ -52,7 +68,7 @@ mfq_status mfq_stored_offset(mfq_reader *r, const char *name, int64_t *offset, m
     uint64_t word = 0;
     *offset = -1;
     if (!name_cursor(name, file, sizeof file))
-        return mfqi_fail(error, MFQ_E_ARGUMENT, -1, "A consumer's name is up to 100 characters of A-Z a-z 0-9 . _ -");
+        return mfqi_fail(error, MFQ_E_ARGUMENT, -1, NAME_RULE);
     int fd = mfqi_open_file(r->directory, file, O_RDONLY, &status);
     if (fd < 0)
         return errno == ENOENT ? MFQ_EMPTY : mfqi_fail_disk(r, error, -1, file);
@@ -411,7 +427,7 @@ static mfq_status open_cursor(mfq_reader *r, const char *name, mfq_error *error)
     struct flock range;
     if (!name_cursor(name, r->cursor_name, sizeof r->cursor_name)
         || !name_consumer(name, "locks/consumer-", "", lock_name, sizeof lock_name))
-        return mfqi_fail(error, MFQ_E_ARGUMENT, -1, "A consumer's name is up to 100 characters of A-Z a-z 0-9 . _ -");
+        return mfqi_fail(error, MFQ_E_ARGUMENT, -1, NAME_RULE);
     /* `info` probes it for a moment, and a killed process releases its locks one by one. */
     r->name_lock = mfqi_lock(r, lock_name, LOCK_EX, 1000);
     if (r->name_lock < 0)

@@ -250,8 +250,12 @@ class Files:
     @staticmethod
     def cursor_name(name: str) -> str:
         """The file of a consumer's cursor."""
-        if not re.fullmatch(r"[A-Za-z0-9._-]{0,100}", name):
-            raise ValueError(f"A consumer's name is up to 100 characters of A-Z a-z 0-9 . _ - : name={name!r}")
+        # Windows takes such a name for a device, whatever follows its first dot.
+        is_device = re.fullmatch(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", name, re.IGNORECASE)
+        if is_device or not re.fullmatch(r"[A-Za-z0-9._-]{0,100}", name):
+            raise ValueError(
+                "A consumer's name is up to 100 characters of A-Z a-z 0-9 . _ -, and no device of Windows such as nul: "
+                f"name={name!r}")
         return f"offset/consumers/{name.lower()}.cursor" if name else "offset/consumer.cursor"
 
     def stored_offset(self, name: str) -> int | None:

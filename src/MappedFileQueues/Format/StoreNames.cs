@@ -119,7 +119,9 @@ internal static class StoreNames
     /// https://learn.microsoft.com/windows/win32/fileio/naming-a-file
     /// </summary>
     public static bool IsValidConsumer(string name) =>
-        name.Length <= 100 && name.All(c => char.IsAsciiLetterOrDigit(c) || c is '.' or '_' or '-') && !IsDevice(name.Split('.')[0]);
+        name.Length <= 100
+            && name.All(c => char.IsAsciiLetterOrDigit(c) || c is '.' or '_' or '-')
+            && !IsDevice(name.Split('.')[0]);
 
     private static bool IsDevice(string name) => name.Length switch
     {

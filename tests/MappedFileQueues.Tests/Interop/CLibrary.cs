@@ -64,7 +64,8 @@ internal static class CLibrary
         string program = Path.Combine(s_folder.Value.Root, name);
         string folder = Repository.PathOf("interop/c");
         using ChildProcess run = ChildProcess.Start(new ProcessStartInfo(compiler, [
-            .. options, .. s_warnings, .. Directory.GetFiles(folder, "mfq*.c"), $"{folder}/test_vectors.c", "-pthread", "-o", program,
+            .. options, .. s_warnings, .. Directory.GetFiles(folder, "mfq*.c"), $"{folder}/test_vectors.c",
+            "-pthread", "-o", program,
         ]));
         run.ExpectExit();
         return program;

@@ -15,7 +15,7 @@ public sealed class CProducerTests
         using MappedFileQueue queue = InteropStore.Open(store);
         using MappedFileConsumer consumer = queue.OpenConsumer("c");
         const int count = 3000;
-        using ChildProcess producer = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "exclusive", "message", "0", $"{count}");
+        using ChildProcess producer = StartProducer(store, $"{count}");
         for (int i = 0; i < count; i++)
         {
             Assert.True(consumer.TryConsume(out ReadOnlySpan<byte> message, TimeSpan.FromSeconds(30)));
@@ -79,7 +79,7 @@ public sealed class CProducerTests
             agent.ExpectKilled();
         }
 
-        using ChildProcess producer = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "exclusive", "message", "0", "200");
+        using ChildProcess producer = StartProducer(store, "200");
         producer.ExpectExit();
         using MappedFileReader reader = MappedFileReader.Open(store.StorePath);
         for (int i = 0; i < 3; i++)
@@ -104,12 +104,12 @@ public sealed class CProducerTests
         using MappedFileQueue queue = InteropStore.Open(store);
         using (queue.OpenProducer())
         {
-            using ChildProcess refused = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "exclusive", "message", "0", "1");
+            using ChildProcess refused = StartProducer(store, "1");
             Assert.Equal(1, refused.WaitForExit());
             Assert.Contains("open: in-use: ", refused.ErrorText, StringComparison.Ordinal);
         }
 
-        using ChildProcess holder = CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "exclusive", "message", "0", "10000000");
+        using ChildProcess holder = StartProducer(store, "10000000");
         holder.WaitForLine("opened");
         Assert.Throws<QueueInUseException>(() => queue.OpenProducer());
         holder.KillAndWait();
@@ -123,6 +123,9 @@ public sealed class CProducerTests
         Assert.Empty(said.Except(found));
         Assert.DoesNotContain(found.Zip(found.Skip(1)), pair => pair.Second != pair.First && pair.Second != pair.First + 1);
     }
+
+    private static ChildProcess StartProducer(TempStore store, string count) =>
+        CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "exclusive", "message", "0", count);
 
     private static int[] ReadNumbers(TempStore store)
     {

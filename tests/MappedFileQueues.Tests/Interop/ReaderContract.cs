@@ -47,6 +47,22 @@ public abstract class ReaderContract(int followCount, int roomCount)
         queue.OpenConsumer("held").Dispose();
     }
 
+    /// <summary>A store of Linux goes to Windows with its consumers' names.</summary>
+    [Theory]
+    [InlineData("nul")]
+    [InlineData("Con.orders")]
+    [InlineData("LPT1")]
+    public void OpenConsumer_NameIsADeviceOfWindows_IsRefused(string name)
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        using ChildProcess refused = Start("hold", store.StorePath, name);
+        Assert.Equal(1, refused.WaitForExit());
+        Assert.Contains("no device of Windows", refused.ErrorText, StringComparison.Ordinal);
+        ArgumentException same = Assert.Throws<ArgumentException>(() => queue.OpenConsumer(name));
+        Assert.Contains("no device of Windows", same.Message, StringComparison.Ordinal);
+    }
+
     /// <summary>A producer with a limit of unconsumed bytes sleeps until the consumer has committed.</summary>
     [Fact]
     public void Commit_ProducerWaitsForRoom_IsWoken()
