@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 import mappedfilequeues as mfq
-from mappedfilequeues import _crc
+from mappedfilequeues import _crc, _library
 
 HERE = Path(__file__).parent
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
@@ -67,6 +67,11 @@ class StoreTests(unittest.TestCase):
         path = self.trades(1)
         self.assertRaises(mfq.RecoveryNeededError, mfq.Consumer, path, "c")
         self.assertRaises(ValueError, mfq.Consumer, path, "a/b")
+
+    def test_producer_without_the_library_says_what_it_needs(self) -> None:
+        if _library.find() is not None:
+            self.skipTest("the C library is installed")
+        self.assertRaisesRegex(NotImplementedError, "libmfq.so.2", mfq.Producer, self.trades(1))
 
     def test_crc_is_that_of_every_language(self) -> None:
         self.assertEqual(_crc.page_crc(b"123456789"), 0xE3069283)

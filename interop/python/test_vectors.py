@@ -5,12 +5,14 @@
     follow STORE COUNT MS       waits for so many messages and prints them as text
     consume STORE NAME COUNT MS the same as a named consumer that commits each; then prints the stored offset
     hold STORE NAME             opens a consumer, prints "held", and keeps it until standard input ends
+    produce STORE MODE WORD FIRST COUNT  appends messages like those of the test program in C, and prints the number of each
     read-on STORE               reads one message for each line of standard input: its offset, or why there is none
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -95,6 +97,23 @@ def hold(path: str, name: str) -> int:
     return 0
 
 
+def produce(path: str, mode: str, word: str, first: int, count: int) -> int:
+    try:
+        with mfq.Producer(path, exclusive=mode.startswith("exclusive"), group="-group" in mode) as producer:
+            print("opened", flush=True)
+            for i in range(first, first + count):
+                producer.produce(f"{word} {i} {'.' * (i % 50)}!".encode(), mfq.Headers(key=b"message") if i % 10 == 0 else None)
+                if "-flush" in mode and i % 100 == 99:
+                    producer.flush()
+                print(i, flush=True)
+                if "-bursts" in mode and i % 16 == 15:
+                    time.sleep(0.002)
+    except mfq.QueueError as error:
+        print(f"produce: {error.kind}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
 def read_on(path: str) -> int:
     with mfq.Reader(path) as reader:
         for _ in sys.stdin:
@@ -118,6 +137,8 @@ def main(arguments: list[str]) -> int:
             return follow(path, name, int(count), int(ms) / 1000)
         case ["hold", path, name]:
             return hold(path, name)
+        case ["produce", path, mode, word, first, count]:
+            return produce(path, mode, word, int(first), int(count))
         case ["read-on", path]:
             return read_on(path)
     print(__doc__, file=sys.stderr)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import struct
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+from . import _library
 
 START = 0xFFFFFFFF
 
@@ -54,22 +55,18 @@ def _by_tables(crc: int, data: bytes) -> int:
 
 
 @cache
-def _library() -> Callable[[int, Any, int], int] | None:
-    for name in ("libmfq.so.2", ctypes.util.find_library("mfq")):
-        try:
-            function = ctypes.CDLL(name).mfq_crc32c if name else None
-        except (OSError, AttributeError):
-            continue
-        if function is not None:
-            function.argtypes = (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t)
-            function.restype = ctypes.c_uint32
-            return function
-    return None
+def _in_c() -> Callable[[int, Any, int], int] | None:
+    library = _library.find()
+    if library is None:
+        return None
+    library.mfq_crc32c.argtypes = (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t)
+    library.mfq_crc32c.restype = ctypes.c_uint32
+    return library.mfq_crc32c
 
 
 def crc32c(crc: int, data: bytes) -> int:
     """The running value after some bytes."""
-    if len(data) >= _LIBRARY_MIN and (function := _library()) is not None:
+    if len(data) >= _LIBRARY_MIN and (function := _in_c()) is not None:
         return function(crc, data, len(data))
     return _by_tables(crc, data)
 

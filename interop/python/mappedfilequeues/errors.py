@@ -49,6 +49,12 @@ class RecoveryNeededError(QueueError):
     kind = "recovery"
 
 
+class FencedError(QueueError):
+    """An operator took the claim of this message away: it was not appended."""
+
+    kind = "fenced"
+
+
 class DeletedError(QueueError):
     """The store was deleted or replaced."""
 

@@ -31,6 +31,12 @@ internal static class CLibrary
 
     private static readonly Lazy<string> s_cpp = new(static () => Compile("cpp", "g++", ["-std=c++17", "-O2", "-x", "c++"]));
 
+    private static readonly Lazy<string> s_shared = new(static () => Path.GetDirectoryName(
+        Compile("libmfq.so.2", "gcc", ["-std=c11", "-O2", "-shared", "-fPIC"]))!);
+
+    /// <summary>The folder of the library that other languages load.</summary>
+    public static string SharedFolder => Get(s_shared, "gcc");
+
     /// <summary>The test program as users would compile it.</summary>
     public static string Fast => Get(s_fast, "gcc");
 

@@ -5,7 +5,7 @@ using System.Text;
 namespace MappedFileQueues.Tests.Interop;
 
 /// <summary>
-/// Producers in C# and C, and consumers in C#, C and Python, on one store at once. Each is stopped now and then, killed at any
+/// Producers and consumers in C#, C and Python on one store at once. Each is stopped now and then, killed at any
 /// moment and started again, while segments are removed and used again. Each prints what it has done: a producer each message
 /// after it was appended, a consumer each one before it commits it. So every consumer has to see every message once and in the
 /// same order; of a producer that was killed, all that it said and at most one message more.
@@ -33,6 +33,7 @@ public sealed class ProducerMatrixTests
         [
             ("c1", inC, "shared-bursts"), ("c2", inC, "shared-group"), ("c3", inC, "shared-flush-bursts"),
             ("s1", inCSharp, "shared-bursts"), ("s2", inCSharp, "shared-group"),
+            ("p1", inPython, "shared-bursts"), ("p2", inPython, "shared-flush-bursts"),
         ];
         (string Name, string[] Program)[] consumers = [("by-c", inC), ("by-python", inPython), ("by-csharp", inCSharp)];
         using var store = new TempStore();
@@ -184,5 +185,10 @@ public sealed class ProducerMatrixTests
 
     private static ChildProcess Start(string[] program, params string[] arguments) => ChildProcess.Start(
         new ProcessStartInfo(program[0], [.. program[1..], .. arguments]),
-        new Dictionary<string, string> { ["PYTHONDONTWRITEBYTECODE"] = "1", ["DOTNET_TieredPGO"] = "0" });
+        new Dictionary<string, string>
+        {
+            ["PYTHONDONTWRITEBYTECODE"] = "1",
+            ["LD_LIBRARY_PATH"] = CLibrary.SharedFolder,
+            ["DOTNET_TieredPGO"] = "0",
+        });
 }

@@ -70,17 +70,22 @@ public sealed class PythonReaderTests() : ReaderContract(followCount: 2000, room
     }
 
     /// <summary>Runs the tests of the package itself; those of batches need numpy, and skip themselves.</summary>
-    [Fact]
-    public void UnitTests_OfThePackage_Pass()
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void UnitTests_OfThePackage_Pass(bool hasLibrary)
     {
         Vectors.SkipWithoutPython();
+        Dictionary<string, string> variables = NoByteCode;
+        if (hasLibrary)
+            variables["LD_LIBRARY_PATH"] = CLibrary.SharedFolder;
         // The system's own one may have numpy.
         string python = File.Exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
         var start = new ProcessStartInfo(python, ["-m", "unittest", "test_package"])
         {
             WorkingDirectory = Repository.PathOf("interop/python"),
         };
-        using ChildProcess run = ChildProcess.Start(start, NoByteCode);
+        using ChildProcess run = ChildProcess.Start(start, variables);
         run.ExpectExit();
     }
 
