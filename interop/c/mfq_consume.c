@@ -138,6 +138,25 @@ int mfqi_lock(const mfq_reader *r, const char *name, int kind, int64_t patience_
     }
 }
 
+/*
+ * Locks the byte that no file has (F_WRLCK), by fcntl, or unlocks it (F_UNLCK): 1 when that is done, 0 when another open holds
+ * it all the time, -1 with errno.
+ */
+int mfqi_lock_range(int fd, short type, int64_t patience_ms) {
+    struct flock range;
+    memset(&range, 0, sizeof range);
+    range.l_type = type;
+    range.l_start = INT64_MAX - 1;
+    range.l_len = 1;
+    for (int64_t end = mfqi_now_ms() + patience_ms; fcntl(fd, F_OFD_SETLK, &range) != 0; mfqi_sleep_ms(1)) {
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+            return -1;
+        if (mfqi_now_ms() >= end)
+            return 0;
+    }
+    return 1;
+}
+
 mfq_status mfqi_fail_lock(const mfq_reader *r, mfq_error *error, const char *name) {
     return errno != 0 ? mfqi_fail_disk(r, error, -1, name)
         : mfqi_fail(error, MFQ_E_IN_USE, -1, "Another process holds the lock: file=%s, path=%.80s.", name, r->path);
@@ -424,7 +443,6 @@ static mfq_status make_cursor(const mfq_reader *r, mfq_error *error) {
 static mfq_status open_cursor(mfq_reader *r, const char *name, mfq_error *error) {
     char lock_name[NAME_MAX_LENGTH + 40];
     struct stat state;
-    struct flock range;
     if (!name_cursor(name, r->cursor_name, sizeof r->cursor_name)
         || !name_consumer(name, "locks/consumer-", "", lock_name, sizeof lock_name))
         return mfqi_fail(error, MFQ_E_ARGUMENT, -1, NAME_RULE);
@@ -451,20 +469,12 @@ static mfq_status open_cursor(mfq_reader *r, const char *name, mfq_error *error)
             return mfqi_fail_disk(r, error, -1, r->cursor_name);
     }
     /* The cursor itself, in case the file of its name's lock was removed under another holder. */
-    memset(&range, 0, sizeof range);
-    range.l_type = F_WRLCK;
-    range.l_start = INT64_MAX - 1;
-    range.l_len = 1;
-    for (int64_t end = mfqi_now_ms() + 5000; fcntl(r->cursor_fd, F_OFD_SETLK, &range) != 0;) {
-        if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK)
-            break;
-        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
-            return mfqi_fail_disk(r, error, -1, r->cursor_name);
-        if (mfqi_now_ms() >= end)
-            return mfqi_fail(error, MFQ_E_IN_USE, -1, "Another consumer holds the cursor: file=%s, path=%.60s.", r->cursor_name,
-                r->path);
-        mfqi_sleep_ms(1);
-    }
+    int taken = mfqi_lock_range(r->cursor_fd, F_WRLCK, 5000);
+    if (taken == 0)
+        return mfqi_fail(error, MFQ_E_IN_USE, -1, "Another consumer holds the cursor: file=%s, path=%.60s.", r->cursor_name,
+            r->path);
+    if (taken < 0 && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP && errno != ENOLCK)
+        return mfqi_fail_disk(r, error, -1, r->cursor_name);
     /* Before an offset is stored: producers with a limit list the cursors again. */
     __atomic_add_fetch(control_word(r, C_CONSUMERS), 1, __ATOMIC_SEQ_CST);
     void *page = MFQ_MAP(r->cursor_fd, PAGE, PROT_READ | PROT_WRITE);

@@ -243,6 +243,7 @@ void mfqi_adopt(const mfq_reader *r, int fd, mode_t mode);
 int mfqi_open_or_make(const mfq_reader *r, const char *name, struct stat *status);
 int mfqi_try_lock(const mfq_reader *r, const char *name, int kind);
 int mfqi_lock(const mfq_reader *r, const char *name, int kind, int64_t patience_ms);
+int mfqi_lock_range(int fd, short type, int64_t patience_ms);
 mfq_status mfqi_fail_lock(const mfq_reader *r, mfq_error *error, const char *name);
 mfq_status mfqi_attach(mfq_reader *r, mfq_error *error);
 void mfqi_wake(const mfq_reader *r, int sequence_at, int flag_at);

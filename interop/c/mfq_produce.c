@@ -122,36 +122,32 @@ static mfq_status make_segment(mfq_producer *p, int64_t start, int64_t wanted, i
     return mfqi_fail(error, MFQ_E_IN_USE, start, "A segment comes and goes: file=%s, path=%.140s.", name, r->path);
 }
 
+static int write_zeros(int fd, int64_t at, int64_t to) {
+    static const uint8_t zeros[65536] = {0};
+    while (at < to) {
+        ssize_t n = pwrite(fd, zeros, (size_t)min64((int64_t)sizeof zeros, to - at), (off_t)at);
+        if (n > 0)
+            at += n;
+        else if (n == 0 || errno != EINTR)
+            return 0;
+    }
+    return 1;
+}
+
 /*
  * After what is allocated, a recycled segment has old bytes. They are zeroed before the bound rises, by one thread of all
  * processes at a time: a second one that has read the bound before would zero messages.
  */
 static mfq_status zero_recycled(const mfq_reader *r, int fd, int64_t start, int64_t to, mfq_error *error) {
-    static const uint8_t zeros[65536] = {0};
-    struct flock range;
-    memset(&range, 0, sizeof range);
-    range.l_type = F_WRLCK;
-    range.l_start = INT64_MAX - 1;
-    range.l_len = 1;
-    for (int64_t end = mfqi_now_ms() + 50; fcntl(fd, F_OFD_SETLK, &range) != 0;) {
-        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
-            return mfqi_fail_disk(r, error, start, "commitlog");
-        if (mfqi_now_ms() >= end)
-            return MFQ_EMPTY;
-        mfqi_sleep_ms(1);
-    }
+    int taken = mfqi_lock_range(fd, F_WRLCK, 50);
+    if (taken <= 0)
+        return taken == 0 ? MFQ_EMPTY : mfqi_fail_disk(r, error, start, "commitlog");
     mfq_status status = MFQ_OK;
-    for (int64_t at = (int64_t)control(r, C_ALLOCATED) - start; at < to && status == MFQ_OK;) {
-        ssize_t n = pwrite(fd, zeros, (size_t)min64((int64_t)sizeof zeros, to - at), (off_t)at);
-        if (n > 0)
-            at += n;
-        else if (n == 0 || errno != EINTR)
-            status = mfqi_fail_disk(r, error, start, "commitlog");
-    }
-    if (status == MFQ_OK)
+    if (write_zeros(fd, (int64_t)control(r, C_ALLOCATED) - start, to))
         mfqi_raise_to(r, C_ALLOCATED, start + to);
-    range.l_type = F_UNLCK;
-    (void)fcntl(fd, F_OFD_SETLK, &range);
+    else
+        status = mfqi_fail_disk(r, error, start, "commitlog");
+    (void)mfqi_lock_range(fd, F_UNLCK, 0);
     return status;
 }
 
@@ -423,19 +419,17 @@ static mfq_status make_room(mfq_producer *p, int64_t length, mfq_error *error) {
  * only zeros were found: what the disk holds may be older.
  */
 static mfq_status zero_beyond_tail(mfq_producer *p, mfq_error *error) {
-    static const uint8_t zeros[65536] = {0};
+    const int64_t piece = 64 << 10;
     const mfq_reader *r = p->store;
     mfq_status status = make_room(p, HEADER, error);
     if (status != MFQ_OK)
         return status;
     const struct segment *segment = &p->lane.segment;
     int64_t end = min64((int64_t)control(r, C_ALLOCATED) - segment->start, segment->usable);
-    for (int64_t at = p->lane.offset - segment->start; at < end;) {
-        size_t length = (size_t)min64((int64_t)sizeof zeros, end - at);
-        if (mfqi_has_data(segment->fd, at, at + (int64_t)length)
-            && pwrite(segment->fd, zeros, length, (off_t)at) != (ssize_t)length)
+    for (int64_t at = p->lane.offset - segment->start; at < end; at += piece) {
+        int64_t to = min64(at + piece, end);
+        if (mfqi_has_data(segment->fd, at, to) && !write_zeros(segment->fd, at, to))
             return mfqi_fail_disk(r, error, p->lane.offset, "commitlog");
-        at += (int64_t)length;
     }
     return fdatasync(segment->fd) == 0 ? MFQ_OK : mfqi_poison(r, error);
 }

@@ -24,6 +24,9 @@
 #define _GNU_SOURCE
 #endif
 #include "mfq.h"
+#ifdef MFQ_TEST
+#include "mfq_internal.h" /* declares the steps */
+#endif
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -214,16 +217,6 @@ static int produce(const char *path, const char *mode, const char *word, long fi
 /* ---- steps, and one address for each mapped file ---- */
 
 #ifdef MFQ_TEST
-#ifdef __cplusplus
-extern "C" {
-#endif
-void mfq_test_step(const char *name);
-void *mfq_test_map(int fd, size_t length, int protection);
-void mfq_test_unmap(void *address, size_t length);
-#ifdef __cplusplus
-}
-#endif
-
 void mfq_test_step(const char *name) {
     static int hits;
     const char *trap = getenv("MFQ_TRAP"), *number = trap == NULL ? NULL : strchr(trap, ':');

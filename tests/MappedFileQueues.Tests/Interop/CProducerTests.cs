@@ -19,7 +19,7 @@ public sealed class CProducerTests
         for (int i = 0; i < count; i++)
         {
             Assert.True(consumer.TryConsume(out ReadOnlySpan<byte> message, TimeSpan.FromSeconds(30)));
-            Assert.Equal(i, Number(message));
+            Assert.Equal(i, Number(Encoding.UTF8.GetString(message)));
             Assert.Equal(i % 10 == 0 ? "message" : "", Encoding.UTF8.GetString(consumer.HeadersInPlace.Key));
             consumer.Commit();
         }
@@ -91,7 +91,7 @@ public sealed class CProducerTests
         for (int i = 0; i < 200; i++)
         {
             Assert.True(reader.TryRead(out ReadOnlySpan<byte> message));
-            Assert.Equal(i, Number(message));
+            Assert.Equal(i, Number(Encoding.UTF8.GetString(message)));
         }
 
         Assert.False(reader.TryRead(out _));
@@ -127,15 +127,7 @@ public sealed class CProducerTests
     private static ChildProcess StartProducer(TempStore store, string count) =>
         CLibrary.Start(CLibrary.Checked, "produce", store.StorePath, "exclusive", "message", "0", count);
 
-    private static int[] ReadNumbers(TempStore store)
-    {
-        List<int> numbers = [];
-        using MappedFileReader reader = MappedFileReader.Open(store.StorePath);
-        while (reader.TryRead(out ReadOnlySpan<byte> message))
-            numbers.Add(Number(message));
-        return [.. numbers];
-    }
+    private static int[] ReadNumbers(TempStore store) => [.. InteropStore.ReadAll(store).Select(Number)];
 
-    private static int Number(ReadOnlySpan<byte> message) =>
-        int.Parse(Encoding.UTF8.GetString(message).Split(' ')[1], CultureInfo.InvariantCulture);
+    private static int Number(string message) => int.Parse(message.Split(' ')[1], CultureInfo.InvariantCulture);
 }

@@ -50,11 +50,11 @@ public sealed class CSharedProducerTests
             queue.Producer.Produce("last 0"u8);
             Assert.Equal(queue.Producer.Offset, queue.Flush());
 
-            Dictionary<string, int> found = Count(ReadAll(store));
+            Dictionary<string, int> found = InteropStore.CountOfEach(InteropStore.ReadAll(store));
             Assert.InRange(found.GetValueOrDefault("dead"), said, said + 1);
             Assert.Equal((200, 1), (found["next"], found["last"]));
             sleeper.WaitForLine(line => line.StartsWith("last ", StringComparison.Ordinal));
-            Assert.Equal(ReadAll(store), sleeper.Lines.Skip(1));
+            Assert.Equal(InteropStore.ReadAll(store), sleeper.Lines.Skip(1));
         }
     }
 
@@ -87,7 +87,7 @@ public sealed class CSharedProducerTests
         Produce(store, "shared-group", "next", 200);
         bool hasClaim = step is "Claimed" or "PayloadWritten";
         Assert.Equal(hasClaim ? 1ul : 0ul, Repairs(store));
-        Dictionary<string, int> found = Count(ReadAll(store));
+        Dictionary<string, int> found = InteropStore.CountOfEach(InteropStore.ReadAll(store));
         Assert.InRange(found["message"], acked, hasClaim ? acked : acked + 1);
         Assert.Equal(200, found["next"]);
     }
@@ -104,7 +104,7 @@ public sealed class CSharedProducerTests
         Produce(store, mode, "m", 2000);
         // Nobody but the C producer has flushed the end: at PageCache this queue flushes complete segments only.
         Assert.Equal(queue.Producer.Offset, queue.Producer.ConfirmedOffset);
-        Assert.Equal(2000, Count(ReadAll(store))["m"]);
+        Assert.Equal(2000, InteropStore.CountOfEach(InteropStore.ReadAll(store))["m"]);
     }
 
     [Fact]
@@ -123,7 +123,7 @@ public sealed class CSharedProducerTests
             producer.Dispose();
         }
 
-        Dictionary<string, int> found = Count(ReadAll(store));
+        Dictionary<string, int> found = InteropStore.CountOfEach(InteropStore.ReadAll(store));
         Assert.Equal(["c0", "c1", "c2", "here"], found.Keys.Order(StringComparer.Ordinal));
         Assert.All(found.Values, count => Assert.Equal(3000, count));
     }
@@ -195,7 +195,7 @@ public sealed class CSharedProducerTests
         }
 
         using MappedFileQueue again = InteropStore.Open(store);
-        Assert.InRange(Count(ReadAll(store))["m"], said, said + 1);
+        Assert.InRange(InteropStore.CountOfEach(InteropStore.ReadAll(store))["m"], said, said + 1);
         Produce(store, mode, "next", 3);
     }
 
@@ -217,7 +217,7 @@ public sealed class CSharedProducerTests
         agent.Continue();
         agent.Answer();
         Produce(store, "shared-group", "n", 1);
-        Assert.Equal(["a-0", "m 0 !", "n 0 !"], ReadAll(store));
+        Assert.Equal(["a-0", "m 0 !", "n 0 !"], InteropStore.ReadAll(store));
     }
 
     private static ChildProcess Hold(TempStore store)
@@ -238,29 +238,5 @@ public sealed class CSharedProducerTests
     {
         using var words = new StoreWords(store.StorePath);
         return SharedWord.ReadAcquire(words.Control.RepairCount);
-    }
-
-    private static List<string> ReadAll(TempStore store)
-    {
-        List<string> messages = [];
-        using MappedFileReader reader = MappedFileReader.Open(store.StorePath);
-        while (reader.TryRead(out ReadOnlySpan<byte> message))
-            messages.Add(Encoding.UTF8.GetString(message));
-        return messages;
-    }
-
-    /// <summary>How many messages there are of each word; their numbers must be 0, 1, 2 and so on.</summary>
-    private static Dictionary<string, int> Count(List<string> messages)
-    {
-        var counts = new Dictionary<string, int>(StringComparer.Ordinal);
-        foreach (string message in messages)
-        {
-            string[] parts = message.Split(' ', '-');
-            int next = counts.GetValueOrDefault(parts[0]);
-            Assert.Equal(next, int.Parse(parts[1], CultureInfo.InvariantCulture));
-            counts[parts[0]] = next + 1;
-        }
-
-        return counts;
     }
 }

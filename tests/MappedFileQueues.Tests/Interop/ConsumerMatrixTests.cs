@@ -18,7 +18,7 @@ public sealed class ConsumerMatrixTests
     {
         Vectors.SkipWithoutPython();
         string[] inC = [CLibrary.Checked];
-        string[] inPython = ["python3", Repository.PathOf("interop/python/test_vectors.py")];
+        string[] inPython = PythonPackage.Program;
         using var store = new TempStore();
         using var queue = new MappedFileQueue(new MappedFileQueueOptions
         {
@@ -67,7 +67,7 @@ public sealed class ConsumerMatrixTests
     {
         using ChildProcess run = ChildProcess.Start(
             new ProcessStartInfo(program[0], [.. program[1..], "consume", store.StorePath, "turns", "1000000", "30000"]),
-            new Dictionary<string, string> { ["PYTHONDONTWRITEBYTECODE"] = "1" });
+            PythonPackage.Variables);
         run.WaitForLine(line => Number(line) >= next + least);
         run.KillAndWait();
         int[] numbers = [.. run.Lines.Skip(1).Where(line => line.Contains(' ', StringComparison.Ordinal)).Select(Number)];

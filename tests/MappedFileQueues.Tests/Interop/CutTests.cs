@@ -20,7 +20,7 @@ public sealed class CutTests
             string[][] programs =
             [
                 [CLibrary.Checked],
-                ["python3", Repository.PathOf("interop/python/test_vectors.py")],
+                PythonPackage.Program,
             ];
             ChildProcess[] readers = [.. programs.Select(program => Start(program, path))];
             using MappedFileReader inSharp = MappedFileReader.Open(path);
@@ -60,7 +60,7 @@ public sealed class CutTests
 
     private static ChildProcess Start(string[] program, string path) => ChildProcess.Start(
         new ProcessStartInfo(program[0], [.. program[1..], "read-on", path]),
-        new Dictionary<string, string> { ["PYTHONDONTWRITEBYTECODE"] = "1" });
+        PythonPackage.Variables);
 
     private static void Expect(ChildProcess[] readers, string line)
     {

@@ -27,7 +27,7 @@ public sealed class ProducerMatrixTests
     {
         Vectors.SkipWithoutPython();
         string[] inC = [CLibrary.Checked];
-        string[] inPython = ["python3", Repository.PathOf("interop/python/test_vectors.py")];
+        string[] inPython = PythonPackage.Program;
         string[] inCSharp = ["dotnet", "exec", Repository.TestPeerPath, "interop"];
         (string Name, string[] Program, string Mode)[] producers =
         [
@@ -165,15 +165,7 @@ public sealed class ProducerMatrixTests
 
     private void CheckProducers(List<string> all)
     {
-        var found = new Dictionary<string, int>(StringComparer.Ordinal);
-        foreach (string message in all)
-        {
-            string[] parts = message.Split(' ');
-            int next = found.GetValueOrDefault(parts[0]);
-            Assert.True(next == int.Parse(parts[1], CultureInfo.InvariantCulture), $"seed={_seed}: {message} after {next - 1}");
-            found[parts[0]] = next + 1;
-        }
-
+        Dictionary<string, int> found = InteropStore.CountOfEach(all, $"seed={_seed}");
         foreach ((string word, int said) in _said)
         {
             int there = found.GetValueOrDefault(word);
@@ -185,10 +177,5 @@ public sealed class ProducerMatrixTests
 
     private static ChildProcess Start(string[] program, params string[] arguments) => ChildProcess.Start(
         new ProcessStartInfo(program[0], [.. program[1..], .. arguments]),
-        new Dictionary<string, string>
-        {
-            ["PYTHONDONTWRITEBYTECODE"] = "1",
-            ["LD_LIBRARY_PATH"] = CLibrary.SharedFolder,
-            ["DOTNET_TieredPGO"] = "0",
-        });
+        new Dictionary<string, string>(PythonPackage.VariablesWithLibrary) { ["DOTNET_TieredPGO"] = "0" });
 }

@@ -20,7 +20,7 @@ public sealed class PythonProducerTests
         using MappedFileConsumer consumer = queue.OpenConsumer("c");
         const int count = 500;
         using ChildProcess producer = Start(
-            Repository.PathOf("interop/python/test_vectors.py"), "produce", store.StorePath, mode, "message", "0", $"{count}");
+            PythonPackage.Program[1], "produce", store.StorePath, mode, "message", "0", $"{count}");
         for (int i = 0; i < count; i++)
         {
             Assert.True(consumer.TryConsume(out ReadOnlySpan<byte> message, TimeSpan.FromSeconds(30)));
@@ -86,11 +86,7 @@ public sealed class PythonProducerTests
     {
         Vectors.SkipWithoutPython();
         return ChildProcess.Start(
-            new ProcessStartInfo("python3", arguments) { WorkingDirectory = Repository.PathOf("interop/python") },
-            new Dictionary<string, string>
-            {
-                ["PYTHONDONTWRITEBYTECODE"] = "1",
-                ["LD_LIBRARY_PATH"] = CLibrary.SharedFolder,
-            });
+            new ProcessStartInfo("python3", arguments) { WorkingDirectory = PythonPackage.Folder },
+            PythonPackage.VariablesWithLibrary);
     }
 }

@@ -62,9 +62,9 @@ public sealed class PythonReaderTests() : ReaderContract(followCount: 2000, room
         Vectors.SkipWithoutPython();
         var start = new ProcessStartInfo("python3", ["-m", "mappedfilequeues", store.StorePath, "--offsets"])
         {
-            WorkingDirectory = Repository.PathOf("interop/python"),
+            WorkingDirectory = PythonPackage.Folder,
         };
-        using ChildProcess run = ChildProcess.Start(start, NoByteCode);
+        using ChildProcess run = ChildProcess.Start(start, PythonPackage.Variables);
         run.ExpectExit();
         Assert.Equal(["0: one", "16: two"], run.Lines);
     }
@@ -76,26 +76,21 @@ public sealed class PythonReaderTests() : ReaderContract(followCount: 2000, room
     public void UnitTests_OfThePackage_Pass(bool hasLibrary)
     {
         Vectors.SkipWithoutPython();
-        Dictionary<string, string> variables = NoByteCode;
-        if (hasLibrary)
-            variables["LD_LIBRARY_PATH"] = CLibrary.SharedFolder;
         // The system's own one may have numpy.
         string python = File.Exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
         var start = new ProcessStartInfo(python, ["-m", "unittest", "test_package"])
         {
-            WorkingDirectory = Repository.PathOf("interop/python"),
+            WorkingDirectory = PythonPackage.Folder,
         };
-        using ChildProcess run = ChildProcess.Start(start, variables);
+        using ChildProcess run = ChildProcess.Start(
+            start, hasLibrary ? PythonPackage.VariablesWithLibrary : PythonPackage.Variables);
         run.ExpectExit();
     }
-
-    /// <summary>Nothing is left in the checkout.</summary>
-    private static Dictionary<string, string> NoByteCode => new() { ["PYTHONDONTWRITEBYTECODE"] = "1" };
 
     private protected override ChildProcess Start(params IEnumerable<string> arguments)
     {
         Vectors.SkipWithoutPython();
         return ChildProcess.Start(
-            new ProcessStartInfo("python3", [Repository.PathOf("interop/python/test_vectors.py"), .. arguments]), NoByteCode);
+            new ProcessStartInfo(PythonPackage.Program[0], [PythonPackage.Program[1], .. arguments]), PythonPackage.Variables);
     }
 }

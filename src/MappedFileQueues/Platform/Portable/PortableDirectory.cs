@@ -413,5 +413,9 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
         }
     }
 
-    private string FullName(string name) => name.Length == 0 ? path : SystemPath.Full(System.IO.Path.Combine(path, name));
+    private string FullName(string name)
+    {
+        string full = name.Length == 0 ? path : System.IO.Path.Combine(path, name);
+        return OperatingSystem.IsWindows() ? SystemPath.Full(full) : full;
+    }
 }
