@@ -16,12 +16,13 @@ Give back:  1 a free single to Filling, 2 write message and parent, its own tag 
 Take over a dead owner's range: 1 state to Held by me, tag + 1; 2 the same tag into the bits word; 3 settle what the dead one has half
             given back: its bit is set: Waiting; not set, and its owner dead: free; 4 give back what is undone; 5 Done.
 A dead owner's single: Held to Waiting.
-Floor:      1 next and its end, 2 the ranges (Filling counts only when next named it then), 3 the singles.
+Floor:      1 next and its end, 2 the ranges (Filling counts only when next named it then, and still does), 3 the singles.
 
 What must be true:
   twice    no two members have one message in hand, unless an operator has fenced one of them;
   doubled  no message stands in two singles, and none that is done comes back, unless an operator has fenced a member;
   early    what lies before the floor is done;
+  back     the floor is not below what was the first message that was not done when the look began;
   stuck    in the end every message is done: while one is not, some living member has something to do.
 
 variant design                     holds
@@ -37,6 +38,7 @@ variant bit-before-content         fails:stuck               -DBIT_BEFORE_FILLED
 variant not-settled                fails:stuck               -DNO_SETTLE -DREJECTS=1
 variant tag-not-in-bits            full-fails:stuck|doubled  -DFENCES=1 -DDEATHS=1 -DBATCH=1 -DREJECTS=1 -DMSGS=1 -DNO_TURN
 variant singles-before-ranges      fails:early               -DOBSERVER -DSINGLES_FIRST -DBATCH=1 -DREJECTS=1 -DDEATHS=0 -DMSGS=1
+variant next-not-read-again        full-fails:back           -DOBSERVER -DNEXT_NOT_READ_AGAIN -DBATCH=1 -DDEATHS=0
 variant stopped-is-dead            fails:twice               -DSTOPPED_IS_DEAD -DDEATHS=0
 variant freed-under-next           fails:stuck|twice|doubled -DNAMED_REUSED -DDEATHS=0
 */
@@ -79,7 +81,7 @@ byte finished;                        /* bit m */
 byte inHand[MEMBERS];                 /* bit m: in the user's hands */
 byte inReturns;                       /* bit m: stands in a single record that is active: for the check "twice" */
 byte died, rejected, fences, chg, moved;
-bool twice, doubled, early, lost, witness;
+bool twice, doubled, early, back, lost, witness;
 #define CHG chg = (chg + 1) % 32
 #define BIT(m) (1 << (m))
 #define ALLDONE ((1 << MSGS) - 1)
@@ -364,28 +366,57 @@ gone:
 }
 
 #ifdef OBSERVER
+#define IS_OUT(r) (kind[r] != DONE && (kind[r] != FILLING || ctag[r] == tag[r]))
 /* the floor as retention computes it: next, then the ranges, then the singles */
 active proctype Observer()
 {
-  byte p, s, e, r, least, t;
+  byte p, s, e, r, least, t, before;
   do
-  :: atomic { p = nIdx; s = nSeq }; e = en[p]; if :: atomic { nIdx == p && nSeq == s } -> break :: else -> skip fi
+  :: atomic {
+       p = nIdx; s = nSeq; before = 0;
+       do :: before < MSGS && (finished & BIT(before)) -> before++ :: else -> break od
+     };
+     e = en[p];
+     if :: atomic { nIdx == p && nSeq == s } -> break :: else -> skip fi
   od;
-  least = e;
+  least = e; if :: e < before -> before = e :: else -> skip fi; e = 0;
 #ifdef SINGLES_FIRST
   r = R1;
-  do :: r < R -> atomic { if :: kind[r] != DONE && st[r] < least -> least = st[r] :: else -> skip fi }; r++ :: else -> break od;
+  do :: r < R -> atomic { if :: IS_OUT(r) && st[r] < least -> least = st[r] :: else -> skip fi }; r++ :: else -> break od;
 #endif
   r = 0;
   do
-  :: r < R1 -> atomic { if :: (kind[r] == HELD || (kind[r] == FILLING && r == p && nSeq >= s)) && st[r] < least -> least = st[r] :: else -> skip fi }; r++
+  :: r < R1 ->
+range:
+     if
+     :: atomic { kind[r] == HELD -> if :: st[r] < least -> least = st[r] :: else -> skip fi }
+     :: atomic { kind[r] == FILLING && r == p -> t = tag[r] };
+#ifndef NEXT_NOT_READ_AGAIN
+        if
+        :: atomic { nIdx != p || nSeq != s };
+           if
+           :: atomic { kind[r] == FILLING && tag[r] == t -> t = 0 }; goto ranged
+           :: else -> t = 0; goto range
+           fi
+        :: else -> skip
+        fi;
+#endif
+        /* start, and the state again */
+        atomic { if :: kind[r] == FILLING && tag[r] == t -> if :: st[r] < least -> least = st[r] :: else -> skip fi; t = 0 :: else -> t = 0; goto range fi }
+     :: else -> skip
+     fi;
+ranged:
+     r++
   :: else -> break
   od;
 #ifndef SINGLES_FIRST
   r = R1;
-  do :: r < R -> atomic { if :: kind[r] != DONE && st[r] < least -> least = st[r] :: else -> skip fi }; r++ :: else -> break od;
+  do :: r < R -> atomic { if :: IS_OUT(r) && st[r] < least -> least = st[r] :: else -> skip fi }; r++ :: else -> break od;
 #endif
-  atomic { t = 0; do :: t < least -> if :: !(finished & BIT(t)) -> early = true :: else -> skip fi; t++ :: else -> break od; assert(!early) }
+  atomic {
+    t = 0; do :: t < least -> if :: !(finished & BIT(t)) -> early = true :: else -> skip fi; t++ :: else -> break od; assert(!early);
+    if :: least < before -> back = true :: else -> skip fi; assert(!back)
+  }
 }
 #endif
 

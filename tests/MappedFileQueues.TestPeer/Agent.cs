@@ -53,6 +53,7 @@ internal sealed class Agent
         ["leave"] = Leave,
         ["work"] = Work,
         ["save"] = Save,
+        ["floor"] = command => Queue.GetInfo().Groups.Single().FloorOffset.ToString(CultureInfo.InvariantCulture),
         ["retry"] = RetryLetters,
         ["deletegroup"] = command => Queue.DeleteGroup(command.Text("group", "workers")).ToString(),
     };

@@ -95,6 +95,10 @@ internal static class GroupScan
             LeaseState state = table.State(range);
             if (state.Kind != LeaseKind.Held && (state.Kind != LeaseKind.Filling || range != next.Record))
                 return null;
+            // Once `next` has moved on, the one that it named was confirmed: a record that is still filling is in use anew, and
+            // its start may be the one from before (models/lease.pml, variant next-not-read-again).
+            if (state.Kind == LeaseKind.Filling && table.Next != next && table.State(range) == state)
+                return null;
             long start = table.Start(range);
             long end = table.End(range);
             ulong count = table.Count(range);

@@ -316,6 +316,34 @@ public sealed class GroupStepTests
         Assert.Equal("ok more:1", child.Answer());
     }
 
+    /// <summary>
+    /// Somebody who computes the floor has read `next`; then its record ends, `next` moves on, and a member begins to fill the
+    /// record anew, with the old start still in it. The floor went back to it, and a copy that was saved then had a message that
+    /// had ended: the laboratory found that, one run in some thousand.
+    /// </summary>
+    [Fact]
+    public void Floor_RecordFilledAnewDuringTheLook_DoesNotGoBack()
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue survivor = store.Open();
+        using PeerAgent child = StartMember(store, survivor);
+        using PeerAgent observer = store.StartAttached();
+        using MappedFileGroupMember member = survivor.OpenGroupMember("workers", s_options);
+        child.Ask("take count=1");
+        child.Ask("ack");
+        long floor = long.Parse(observer.Ask("floor"), System.Globalization.CultureInfo.InvariantCulture);
+        observer.Trap("GroupNextScanned", 1, "stop");
+        observer.Send("floor");
+        observer.WaitUntilStopped();
+
+        TakeOne(member);
+        child.Trap("GroupRangeTaken", 1, "stop");
+        child.Send("take count=1");
+        child.WaitUntilStopped();
+        observer.Continue();
+        Assert.Equal($"ok {floor}", observer.Answer());
+    }
+
     [Fact]
     public void Member_Fenced_WhenItGoesOnItsCallsThrowAndThenSucceed()
     {
