@@ -22,13 +22,15 @@ What must be true:
   twice    no two members have one message in hand, unless an operator has fenced one of them;
   doubled  no message stands in two singles, and none that is done comes back, unless an operator has fenced a member;
   early    what lies before the floor is done;
-  back     the floor is not below what was the first message that was not done when the look began;
+  back     the floor is not below what was the first message that was not done when the look began,
+           where none was given back and no member fenced;
   stuck    in the end every message is done: while one is not, some living member has something to do.
 
 variant design                     holds
 variant design-rejects             full-holds                -DREJECTS=1
 variant design-two-deaths          full-holds                -DDEATHS=2 -DMEMBERS=3 -DMSGS=1 -DBATCH=1 -DR2=1
 variant design-floor               full-holds                -DOBSERVER -DBATCH=1
+variant design-floor-fence         full-holds                -DOBSERVER -DFENCES=1 -DBATCH=1 -DREJECTS=1 -DMSGS=1 -DDEATHS=0
 variant design-fence               full-holds                -DFENCES=1 -DBATCH=1 -DREJECTS=1 -DMSGS=1
 variant design-three-messages      full-holds                -DMSGS=3 -DR2=3
 variant witness                    fails:witness             -DWITNESS
@@ -366,7 +368,8 @@ gone:
 }
 
 #ifdef OBSERVER
-#define IS_OUT(r) (kind[r] != DONE && (kind[r] != FILLING || ctag[r] == tag[r]))
+#define IN_PARENT(r) (kind[par[r]] != DONE && st[r] >= st[par[r]] && st[r] < en[par[r]])
+#define IS_OUT(r) (kind[r] != DONE && (kind[r] != FILLING || ctag[r] == tag[r] && IN_PARENT(r)))
 /* the floor as retention computes it: next, then the ranges, then the singles */
 active proctype Observer()
 {
@@ -415,7 +418,10 @@ ranged:
 #endif
   atomic {
     t = 0; do :: t < least -> if :: !(finished & BIT(t)) -> early = true :: else -> skip fi; t++ :: else -> break od; assert(!early);
+#if REJECTS == 0 && FENCES == 0
+    /* A range holds the floor until all of it has ended, what it has given back included. */
     if :: least < before -> back = true :: else -> skip fi; assert(!back)
+#endif
   }
 }
 #endif

@@ -23,6 +23,7 @@ variant hint-above-durable fails:high         -DHINT_ABOVE_DURABLE
 variant not-settled        fails:low          -DNOT_SETTLED
 variant settled-early      fails:high         -DSETTLED_BEFORE_RECORD
 variant settled-not-synced fails:low          -DNOT_SYNCED
+variant ahead-not-synced   fails:low          -DAHEAD_NOT_SYNCED
 variant offset-first       fails:low          -DOFFSET_FIRST
 variant from-log-start     fails:low          -DFROM_LOG_START
 variant leftovers-unread   fails:low          -DLEFTOVERS_UNREAD
@@ -103,6 +104,9 @@ proctype World() {
   :: atomic { !isOver && step == 3 -> durable = MAX(durable, limit); step = 4 }
 #ifdef NOT_SETTLED
   :: atomic { !isOver && step == 4 -> step = 7 }
+#elif defined(AHEAD_NOT_SYNCED)
+  :: atomic { !isOver && step == 4 && off >= limit -> step = 7 }
+  :: atomic { !isOver && step == 4 && off < limit -> seq = MAX(seq, SCAN(off, limit)); step = 5 }
 #else
   :: atomic { !isOver && step == 4 -> seq = MAX(seq, SCAN(off, limit)); step = 5 }
 #endif

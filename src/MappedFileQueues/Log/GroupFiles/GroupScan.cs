@@ -36,13 +36,16 @@ internal static class GroupScan
         });
         ranges.Sort(static (a, b) => a.Start.CompareTo(b.Start));
         Span<SavedLease> saved = CollectionsMarshal.AsSpan(ranges);
-        for (int i = 0; i < singles.Count; i++)
+        // A member that was fenced may be about to give a message back that somebody else has given back too.
+        Dictionary<long, SavedLease> once = [];
+        foreach (SavedLease single in singles)
         {
-            MarkMoved(saved, singles[i]);
-            singles[i] = singles[i] with { Done = 0 };
+            MarkMoved(saved, single);
+            if (!once.TryGetValue(single.Start, out SavedLease other) || other.Deliveries < single.Deliveries)
+                once[single.Start] = single with { Done = 0 };
         }
 
-        return new SavedGroup(epoch, end, [.. ranges, .. singles]);
+        return new SavedGroup(epoch, end, [.. ranges, .. once.Values]);
     }
 
     /// <summary>
@@ -128,15 +131,17 @@ internal static class GroupScan
 
     /// <summary>
     /// The message of a single; null when it has none. Until a single that is being filled is whole, the message is its range's;
-    /// afterwards the single may be all that is left of it.
+    /// afterwards the single may be all that is left of it. When the range has ended it is nothing: its owner was fenced, and the
+    /// message went another way.
     /// </summary>
     private static SavedLease? ReadSingle(GroupTable table, string file, int single)
     {
         while (true)
         {
             LeaseState state = table.State(single);
-            if (state.Kind == LeaseKind.Done
-                || (state.Kind == LeaseKind.Filling && table.Content(single).OwnTag != state.Tag))
+            if (state.Kind == LeaseKind.Done)
+                return null;
+            if (state.Kind == LeaseKind.Filling && !table.IsHalfMade(single, state, out _) && table.State(single) == state)
                 return null;
             long message = table.Start(single);
             long due = table.Due(single).DueFor(state.Tag);

@@ -69,6 +69,20 @@ internal sealed unsafe class GroupTable(MappedRegion region)
     // P53 acquire: then the message and the due; pairs with P53 release in FillSingle.
     public SingleContent Content(int single) => new(SharedWord.ReadAcquire(Word(single, GroupLayout.ContentIn)));
 
+    /// <summary>
+    /// Whether a single that is being filled is whole, and its range still holds messages: then whoever takes the range over
+    /// settles it.
+    /// </summary>
+    public bool IsHalfMade(int single, LeaseState state, out SingleContent content)
+    {
+        content = Content(single);
+        if (content.OwnTag != state.Tag || content.Parent >= GroupLayout.RangeCount
+            || State(content.Parent).Kind == LeaseKind.Done)
+            return false;
+        long message = Start(single);
+        return message >= Start(content.Parent) && message < End(content.Parent);
+    }
+
     // P53 acquire: pairs with P53 release in SetDue.
     public DueWord Due(int single) => new(SharedWord.ReadAcquire(Word(single, GroupLayout.DueIn)));
 

@@ -368,25 +368,11 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             Returned(dueMs: 0);
             hasChanged = true;
         }
-        else if (!IsHalfMade(single, state, out _))
+        else if (!table.IsHalfMade(single, state, out _))
         {
             Free(single, state);
             hasChanged = true;
         }
-    }
-
-    /// <summary>
-    /// Whether a single that is being filled is whole, and its range still holds messages: then whoever takes the range over
-    /// settles it.
-    /// </summary>
-    private bool IsHalfMade(int single, LeaseState state, out SingleContent content)
-    {
-        content = table.Content(single);
-        if (content.OwnTag != state.Tag || content.Parent >= GroupLayout.RangeCount
-            || table.State(content.Parent).Kind == LeaseKind.Done)
-            return false;
-        long message = table.Start(single);
-        return message >= table.Start(content.Parent) && message < table.End(content.Parent);
     }
 
     /// <summary>Takes over what a member has in hand that is alive, because an operator says so.</summary>
@@ -518,8 +504,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
         {
             int single = GroupTable.Single(number);
             LeaseState state = table.State(single);
-            if (state.Kind != LeaseKind.Filling || state.Owner == owner || !IsHalfMade(single, state, out SingleContent content)
-                || content.Parent != range)
+            if (state.Kind != LeaseKind.Filling || state.Owner == owner
+                || !table.IsHalfMade(single, state, out SingleContent content) || content.Parent != range)
                 continue;
             long message = table.Start(single);
             if (message < start || message >= end)

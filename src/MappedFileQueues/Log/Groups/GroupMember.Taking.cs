@@ -335,15 +335,23 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
                         + "Move with a seek, or open with OnOutOfRange.");
                 return Walk(long.MaxValue, offsets, out walkedTo);
             }
-            catch (OffsetOutOfRangeException) when (IsPassed(end))
+            catch (OffsetOutOfRangeException)
             {
-                // Others have ended what was there, and a removal came, since the caller read the word.
-                _walkedFrom = -1;
-                walkedTo = end;
-                return -1;
-            }
-            catch (OffsetOutOfRangeException) when (_options.OnOutOfRange != OutOfRangePolicy.Throw)
-            {
+                // Not in a filter of `catch`: the runtime would swallow what the look throws.
+                if (IsPassed(end))
+                {
+                    // Others have ended what was there, and a removal came, since the caller read the word.
+                    _walkedFrom = -1;
+                    walkedTo = end;
+                    return -1;
+                }
+
+                if (_options.OnOutOfRange == OutOfRangePolicy.Throw)
+                {
+                    _walkedFrom = -1;
+                    throw;
+                }
+
                 // Not when the walk has only entered the next segment: it begins there anew.
                 _walkStart = _options.OnOutOfRange == OutOfRangePolicy.Latest
                     ? FrameStarts.FindEnd(_store, _around.Retention, _around.Corruption, _store.ConfirmedOffset)

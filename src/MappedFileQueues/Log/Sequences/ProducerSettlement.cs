@@ -7,7 +7,7 @@ namespace MappedFileQueues.Log.Sequences;
 
 /// <summary>
 /// What producers with an id need before segments go: their files are all that is left of messages that were removed. In normal
-/// running a producer's file is ahead of every removal, and nothing is read.
+/// running a producer's file is ahead of every removal, and it is synced, and nothing is read.
 /// </summary>
 internal static class ProducerSettlement
 {
@@ -35,7 +35,15 @@ internal static class ProducerSettlement
                 if (file is null)
                     continue;
                 if (file.Known.Offset >= Math.Min(limit, file.End))
-                    file.Dispose();
+                {
+                    using (file)
+                    {
+                        // What it knows of may be in memory only, and is about to be all that is left. One that is closed was
+                        // synced when it was.
+                        if (file.End == long.MaxValue)
+                            file.Sync();
+                    }
+                }
                 else
                     behind.Add((file, directory.TryLock(StoreNames.ProducerLock(ProducerFile.IdOf(name)), LockKind.Exclusive)));
             }
