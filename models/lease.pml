@@ -30,7 +30,6 @@ variant design                     holds
 variant design-rejects             full-holds                -DREJECTS=1
 variant design-two-deaths          full-holds                -DDEATHS=2 -DMEMBERS=3 -DMSGS=1 -DBATCH=1 -DR2=1
 variant design-floor               full-holds                -DOBSERVER -DBATCH=1
-variant design-floor-fence         full-holds                -DOBSERVER -DFENCES=1 -DBATCH=1 -DREJECTS=1 -DMSGS=1 -DDEATHS=0
 variant design-fence               full-holds                -DFENCES=1 -DBATCH=1 -DREJECTS=1 -DMSGS=1
 variant design-three-messages      full-holds                -DMSGS=3 -DR2=3
 variant witness                    fails:witness             -DWITNESS
