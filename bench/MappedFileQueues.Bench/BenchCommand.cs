@@ -7,6 +7,7 @@ using MappedFileQueues.Bench.Files;
 using MappedFileQueues.Bench.Gate;
 using MappedFileQueues.Bench.Groups;
 using MappedFileQueues.Bench.Headline;
+using MappedFileQueues.Bench.Interop;
 using MappedFileQueues.Bench.Limits;
 using MappedFileQueues.Bench.Packs;
 using MappedFileQueues.Bench.Peers;
@@ -53,6 +54,7 @@ internal static class BenchCommand
         root.Add(SuiteCommand.Create(BridgeFigures.Suite));
         root.Add(SuiteCommand.Create(PeerFigures.Suite));
         root.Add(SuiteCommand.Create(GroupFigures.Suite));
+        root.Add(SuiteCommand.Create(InteropFigures.Suite));
         root.Add(FiguresCommand.Create());
         return root;
     }

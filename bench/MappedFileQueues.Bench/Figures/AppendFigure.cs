@@ -9,8 +9,10 @@ namespace MappedFileQueues.Bench.Figures;
 /// Nanoseconds for each append, beside the bare copy. Each repetition has a new store and a new raw file, and reads back what was
 /// appended. Both have all blocks allocated and all pages touched before the clock starts; cold, neither has any.
 /// </summary>
-internal sealed class AppendFigure(ChildContext context, Func<string, long, BenchQueue> open)
+internal sealed class AppendFigure(ChildContext context, Func<string, long, BenchQueue> open, RawSides? raw = null)
 {
+    private readonly RawSides _raw = raw ?? RawSides.Bare;
+
     private const int WarmUpCount = 500;
 
     private Message64 _message = Message64.Create();
@@ -69,8 +71,8 @@ internal sealed class AppendFigure(ChildContext context, Func<string, long, Benc
         return nanoseconds;
     }
 
-    private unsafe void Copy(RawFile file, long count) => RawLoops.Copy(file.Start, ref _message, 0, count);
+    private unsafe void Copy(RawFile file, long count) => _raw.Copy(file.Start, ref _message, count);
 
     private unsafe void CheckRaw(RawFile file, long count) =>
-        Sums.Check("raw copy", RawLoops.Read(file.Start, count), Message64.ExpectedSum(count));
+        Sums.Check("raw copy", _raw.Read(file.Start, count), Message64.ExpectedSum(count));
 }

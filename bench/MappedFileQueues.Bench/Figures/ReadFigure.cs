@@ -10,8 +10,10 @@ namespace MappedFileQueues.Bench.Figures;
 /// Nanoseconds for each read of messages that are there, beside the bare read of the same bytes. Both sides have read all of
 /// it once before, so that neither meets a page fault. Cold, both files are opened anew and lie on the disk only.
 /// </summary>
-internal sealed class ReadFigure(ChildContext context, Func<string, long, BenchQueue> open)
+internal sealed class ReadFigure(ChildContext context, Func<string, long, BenchQueue> open, RawSides? raw = null)
 {
+    private readonly RawSides _raw = raw ?? RawSides.Bare;
+
     private const int WarmUpCount = 500;
 
     private Message64 _message = Message64.Create();
@@ -118,7 +120,7 @@ internal sealed class ReadFigure(ChildContext context, Func<string, long, BenchQ
         return nanoseconds;
     }
 
-    private unsafe void Fill(RawFile file, long count) => RawLoops.Copy(file.Start, ref _message, 0, count);
+    private unsafe void Fill(RawFile file, long count) => _raw.Copy(file.Start, ref _message, count);
 
-    private static unsafe ulong ReadRaw(RawFile file, long count) => RawLoops.Read(file.Start, count);
+    private unsafe ulong ReadRaw(RawFile file, long count) => _raw.Read(file.Start, count);
 }

@@ -10,12 +10,14 @@ namespace MappedFileQueues.Bench.Figures;
 /// Microseconds from a message in one queue to its answer in another, both processes spinning, beside the same over two bare
 /// mapped logs.
 /// </summary>
-internal sealed class RoundTripFigure(ChildContext context) : PairFigure(context)
+internal class RoundTripFigure(ChildContext context) : PairFigure(context)
 {
     private const int MessagesPerTrip = 40;
     private const long TripsMin = 100;
 
     private Message64 _message = Message64.Create();
+
+    protected ref Message64 Message => ref _message;
 
     protected override IReadOnlyList<(string Name, string Unit)> Values =>
         [("roundtrip_p50", "us"), ("roundtrip_p99", "us"), ("roundtrip_p999", "us")];
@@ -44,14 +46,14 @@ internal sealed class RoundTripFigure(ChildContext context) : PairFigure(context
         double[] result;
         using (MappedFileQueue<Message64> output = new(BenchStore.Spinning(paths[mine], ProducerMode.Exclusive)))
         {
-            MappedFileProducer<Message64> producer = output.Producer;
-            producer.Prepare(RawFile.LengthFor(count));
+            if (IsFirst)
+                output.Producer.Prepare(RawFile.LengthFor(count));
+            else
+                PrepareAnswers(output, RawFile.LengthFor(count));
             Rendezvous.Meet();
             using MappedFileQueue<Message64> input = new(BenchStore.Spinning(paths[1 - mine], ProducerMode.Exclusive));
-            MappedFileConsumer<Message64> consumer = input.Consumer;
             long[] took = new long[count];
-            Rendezvous.MeetToStart();
-            ulong sum = IsFirst ? Ping(producer, consumer, ref _message, took) : Pong(producer, consumer, ref _message, count);
+            ulong sum = IsFirst ? Ping(output.Producer, input.Consumer, ref _message, took) : Answer(output, input, count);
             Sums.Check("roundtrip", sum, Message64.ExpectedSum(count));
             result = Exchange(took);
         }
@@ -61,9 +63,24 @@ internal sealed class RoundTripFigure(ChildContext context) : PairFigure(context
         return result;
     }
 
-    private static ulong Ping(
+    /// <summary>Makes room for the answers of the second process.</summary>
+    protected virtual void PrepareAnswers(MappedFileQueue<Message64> output, long bytes) => output.Producer.Prepare(bytes);
+
+    /// <summary>The second process: meets the first one to start, and answers its messages.</summary>
+    protected virtual ulong Answer(MappedFileQueue<Message64> output, MappedFileQueue<Message64> input, long count)
+    {
+        (MappedFileProducer<Message64> producer, MappedFileConsumer<Message64> consumer) = (output.Producer, input.Consumer);
+        Rendezvous.MeetToStart();
+        ulong sum = 0;
+        for (int i = 0; i < count; i++)
+            sum += Pong(producer, consumer, ref _message, i);
+        return sum;
+    }
+
+    private ulong Ping(
         MappedFileProducer<Message64> producer, MappedFileConsumer<Message64> consumer, ref Message64 message, long[] took)
     {
+        Rendezvous.MeetToStart();
         ulong sum = 0;
         for (int i = 0; i < took.Length; i++)
         {
@@ -84,15 +101,6 @@ internal sealed class RoundTripFigure(ChildContext context) : PairFigure(context
         consumer.Consume(out Message64 answer);
         consumer.Commit();
         return answer.Sum();
-    }
-
-    private static ulong Pong(
-        MappedFileProducer<Message64> producer, MappedFileConsumer<Message64> consumer, ref Message64 message, long count)
-    {
-        ulong sum = 0;
-        for (int i = 0; i < count; i++)
-            sum += Pong(producer, consumer, ref message, i);
-        return sum;
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]

@@ -5,6 +5,7 @@ using MappedFileQueues.Bench.Files;
 using MappedFileQueues.Bench.Groups;
 using MappedFileQueues.Bench.Headline;
 using MappedFileQueues.Bench.Hosting;
+using MappedFileQueues.Bench.Interop;
 using MappedFileQueues.Bench.Limits;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Packs;
@@ -119,6 +120,7 @@ internal static class ChildRoles
             ? IoMeasurement.Measure(context)
             : PeerRoles.All.TryGetValue(context.Task.Role, out role)
                 || GroupFigures.Roles.TryGetValue(context.Task.Role, out role)
+                || InteropFigures.Roles.TryGetValue(context.Task.Role, out role)
             ? role(context)
             : throw new ToolException($"No figure has this role: role={context.Task.Role}.");
 

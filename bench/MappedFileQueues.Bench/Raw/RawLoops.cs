@@ -5,6 +5,20 @@ using System.Runtime.Intrinsics.X86;
 
 namespace MappedFileQueues.Bench.Raw;
 
+/// <summary>What a figure compares with: both halves of one loop.</summary>
+/// <param name="Copy">Writes the messages from 0 on.</param>
+/// <param name="Read">Adds up what <paramref name="Copy"/> wrote; 0 when it is not there.</param>
+internal sealed record RawSides(RawSides.Copying Copy, RawSides.Reading Read)
+{
+    public unsafe delegate void Copying(byte* place, ref Message64 message, long count);
+
+    public unsafe delegate ulong Reading(byte* place, long count);
+
+    /// <summary>Without a checksum.</summary>
+    public static unsafe RawSides Bare { get; } = new(
+        static (place, ref message, count) => RawLoops.Copy(place, ref message, 0, count), RawLoops.Read);
+}
+
 /// <summary>
 /// The bare loops, each the twin of one in bench/limits.c: 64 bytes and an 8-byte header a message, and nothing else. They
 /// work in pieces of <see cref="ChunkLength"/> messages, so that they run as fully optimised code after the warm-up.
