@@ -70,7 +70,7 @@ const char *mfq_status_name(mfq_status status) {
 /* ---- CRC-32C ---- */
 
 static uint32_t crc_table[8][256];
-static int has_crc_instruction;
+int mfqi_has_crc_instruction;
 
 __attribute__((constructor)) static void prepare_crc(void) {
     for (uint32_t i = 0; i < 256; i++) {
@@ -84,9 +84,9 @@ __attribute__((constructor)) static void prepare_crc(void) {
             crc_table[k][i] = (crc_table[k - 1][i] >> 8) ^ crc_table[0][crc_table[k - 1][i] & 0xFFu];
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    has_crc_instruction = __builtin_cpu_supports("sse4.2") != 0;
+    mfqi_has_crc_instruction = __builtin_cpu_supports("sse4.2") != 0;
 #else
-    has_crc_instruction = (getauxval(AT_HWCAP) & (1ul << 7)) != 0; /* HWCAP_CRC32 */
+    mfqi_has_crc_instruction = (getauxval(AT_HWCAP) & (1ul << 7)) != 0; /* HWCAP_CRC32 */
 #endif
 }
 
@@ -106,66 +106,22 @@ uint32_t mfq_crc32c_by_table(uint32_t crc, const void *data, size_t length) {
     return crc;
 }
 
-#if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *bytes, size_t length) {
-    uint64_t value = crc;
-    for (; length >= 8; length -= 8, bytes += 8)
-        value = __builtin_ia32_crc32di(value, word_at(bytes));
-    crc = (uint32_t)value;
-    for (; length > 0; length--, bytes++)
-        crc = __builtin_ia32_crc32qi(crc, *bytes);
-    return crc;
-}
-#else
-static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *bytes, size_t length) {
-    for (; length >= 8; length -= 8, bytes += 8)
-        __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(crc) : "r"(word_at(bytes)));
-    for (; length > 0; length--, bytes++)
-        __asm__(".arch_extension crc\n\tcrc32cb %w0, %w0, %w1" : "+r"(crc) : "r"((uint32_t)*bytes));
-    return crc;
-}
-#endif
-
 uint32_t mfq_crc32c(uint32_t crc, const void *data, size_t length) {
-    return has_crc_instruction ? crc_by_instruction(crc, (const uint8_t *)data, length) : mfq_crc32c_by_table(crc, data, length);
+    const uint8_t *bytes = (const uint8_t *)data;
+    uint64_t value = crc;
+    if (mfqi_has_crc_instruction)
+        for (; length >= 8; length -= 8, bytes += 8)
+            value = mfqi_crc_word(value, word_at(bytes));
+    return mfq_crc32c_by_table((uint32_t)value, bytes, length);
 }
 
 /* The usual CRC-32C, of pages and records. */
 uint32_t mfqi_page_crc(const void *data, size_t length) { return ~mfq_crc32c(UINT32_MAX, data, length); }
 
-/*
- * Word by word. The last word is loaded whole: it is in the frame, whose length is a multiple of 8. What is after the payload
- * does not count.
- */
-#define MASK_OF_REST(length) ((UINT64_C(1) << ((length) % 8 * 8)) - 1)
-
-#if defined(__x86_64__)
-__attribute__((target("sse4.2")))
-static uint32_t frame_crc_by_instruction(uint32_t seed, uint64_t first, const uint8_t *payload, size_t length) {
-    uint64_t value = __builtin_ia32_crc32di(seed, first);
-    const uint8_t *end = payload + (length & ~(size_t)7);
-    for (; payload != end; payload += 8)
-        value = __builtin_ia32_crc32di(value, word_at(payload));
-    if (length % 8 != 0)
-        value = __builtin_ia32_crc32di(value, word_at(payload) & MASK_OF_REST(length));
-    return (uint32_t)value;
-}
-#else
-static uint32_t frame_crc_by_instruction(uint32_t seed, uint64_t first, const uint8_t *payload, size_t length) {
-    uint32_t crc = crc_by_instruction(seed, (const uint8_t *)&first, sizeof first);
-    crc = crc_by_instruction(crc, payload, length & ~(size_t)7);
-    uint64_t last = length % 8 == 0 ? 0 : word_at(payload + (length & ~(size_t)7)) & MASK_OF_REST(length);
-    return length % 8 == 0 ? crc : crc_by_instruction(crc, (const uint8_t *)&last, sizeof last);
-}
-#endif
-
 static const uint8_t no_payload[8] = {0};
 
-uint32_t mfqi_frame_crc(const mfq_reader *r, int64_t offset, uint32_t low, const uint8_t *payload, size_t length) {
-    uint64_t first = ((uint64_t)offset / 8) ^ ((uint64_t)low << 32);
-    if (has_crc_instruction)
-        return frame_crc_by_instruction(r->seed, first, payload, length);
-    uint32_t crc = mfq_crc32c_by_table(crc_word_by_table(r->seed, first), payload, length & ~(size_t)7);
+uint32_t mfqi_frame_crc_by_table(uint32_t seed, uint64_t first, const uint8_t *payload, size_t length) {
+    uint32_t crc = mfq_crc32c_by_table(crc_word_by_table(seed, first), payload, length & ~(size_t)7);
     return length % 8 == 0 ? crc : crc_word_by_table(crc, word_at(payload + (length & ~(size_t)7)) & MASK_OF_REST(length));
 }
 
@@ -940,11 +896,14 @@ static mfq_status go_on_after_cut(mfq_reader *r, mfq_error *error) {
     return MFQ_OK;
 }
 
-/* The usual case: a message without headers, in pages that were asked for. 0: look properly. */
-static int read_next(mfq_reader *r, mfq_message *message) {
+/*
+ * The usual case: a message without headers, in pages that were asked for, of a processor with the instruction. It calls nothing,
+ * so that it saves no registers. 0: look properly.
+ */
+static inline int read_next(mfq_reader *r, mfq_message *message) {
     struct place *p = &r->place;
     int64_t at = p->offset - p->segment.start;
-    if (at + HEADER > p->bound)
+    if (at + HEADER > p->bound || !mfqi_has_crc_instruction)
         return 0;
     uint64_t header = load_header(p);
     uint32_t low = (uint32_t)header, length = low & LENGTH_MASK, kind = low ^ length;
@@ -952,7 +911,7 @@ static int read_next(mfq_reader *r, mfq_message *message) {
     const uint8_t *payload = p->segment.base + at + HEADER;
     if ((kind != (uint32_t)PUBLISHED << 28 && kind != (uint32_t)IN_BATCH << 28) || at + size > p->bound
         || (r->info.is_struct && length != (uint32_t)r->info.struct_size)
-        || mfqi_frame_crc(r, p->offset, low, payload, length) != (uint32_t)(header >> 32)
+        || mfqi_frame_crc_by_instruction(r->seed, mfqi_crc_first(p->offset, low), payload, length) != (uint32_t)(header >> 32)
         /* After the look, as below. */
         || (r->control != NULL && (int64_t)control(r, C_EPOCH) != r->epoch))
         return 0;
@@ -966,13 +925,7 @@ static int read_next(mfq_reader *r, mfq_message *message) {
     return 1;
 }
 
-mfq_status mfq_read(mfq_reader *r, mfq_message *message, mfq_error *error) {
-    if (r == NULL || message == NULL)
-        return mfqi_fail(error, MFQ_E_ARGUMENT, -1, "A reader and a message are needed.");
-    r->place.offset += r->in_hand;
-    r->in_hand = 0;
-    if (read_next(r, message))
-        return MFQ_OK;
+__attribute__((noinline)) static mfq_status read_any(mfq_reader *r, mfq_message *message, mfq_error *error) {
     memset(message, 0, sizeof *message);
     r->is_at_claim = 0;
     for (int cuts = 0;; cuts++) {
@@ -992,6 +945,18 @@ mfq_status mfq_read(mfq_reader *r, mfq_message *message, mfq_error *error) {
     }
 }
 
+__attribute__((noinline)) static mfq_status no_reader(mfq_error *error) {
+    return mfqi_fail(error, MFQ_E_ARGUMENT, -1, "A reader and a message are needed.");
+}
+
+mfq_status mfq_read(mfq_reader *r, mfq_message *message, mfq_error *error) {
+    if (r == NULL || message == NULL)
+        return no_reader(error);
+    r->place.offset += r->in_hand;
+    r->in_hand = 0;
+    return read_next(r, message) ? MFQ_OK : read_any(r, message, error);
+}
+
 mfq_status mfq_seek(mfq_reader *r, int64_t start, mfq_error *error) {
     int64_t offset;
     if (r == NULL || (start < 0 && start != MFQ_EARLIEST && start != MFQ_LATEST))
@@ -1001,7 +966,11 @@ mfq_status mfq_seek(mfq_reader *r, int64_t start, mfq_error *error) {
     if (status != MFQ_OK)
         return status;
     r->in_hand = 0;
-    mfqi_move_to(&r->place, offset);
+    const struct segment *mapped = &r->place.segment;
+    if (mapped->fd >= 0 && offset >= mapped->start && offset < mapped->start + mapped->usable)
+        r->place.offset = offset;
+    else
+        mfqi_move_to(&r->place, offset);
     return MFQ_OK;
 }
 

@@ -381,15 +381,7 @@ mfq_status mfqi_attach(mfq_reader *r, mfq_error *error) {
 
 /* ---- consumers ---- */
 
-/*
- * The waker's steps after a change that is visible: the flag, the sequence, all sleepers, the flag as it was read. The load of
- * the flag comes after the change in the order of all sequentially consistent accesses, of which the waiter's fence is one; after
- * an Exclusive publish the waiter fences this process.
- */
-void mfqi_wake(const mfq_reader *r, int sequence_at, int flag_at) {
-    uint64_t flag = __atomic_load_n(control_word(r, flag_at), __ATOMIC_SEQ_CST);
-    if ((flag & ~POISON) == 0)
-        return;
+void mfqi_wake_sleepers(const mfq_reader *r, int sequence_at, int flag_at, uint64_t flag) {
     __atomic_add_fetch(control_word(r, sequence_at), 1, __ATOMIC_SEQ_CST);
     MFQ_STEP("SequenceRaised");
     (void)syscall(SYS_futex, control_word(r, sequence_at), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);

@@ -146,6 +146,8 @@ struct mfq_producer {
     int is_marked;         /* "exclusive at work" was set by this producer */
     int is_dirty;          /* Exclusive: bytes beyond the tail may be left */
     int fences;            /* Exclusive: waiters cannot reach this process's threads, so each publish is an exchange */
+    size_t plain_least;    /* lengths of messages that take the short way: from the least on, so many more */
+    size_t plain_span;
     int64_t end;           /* after the last message */
     unsigned made;
     char id[33];           /* of its temporary files */
@@ -194,13 +196,16 @@ extern "C" {
 #endif
 #pragma GCC visibility push(hidden)
 
+/* Whether the processor has the instruction of mfqi_crc_word. */
+extern int mfqi_has_crc_instruction;
+
 /* mfq.c: errors, files, the control page, places in the log, claims, frames, waiting */
 __attribute__((format(printf, 4, 5)))
 mfq_status mfqi_fail(mfq_error *error, mfq_status status, int64_t offset, const char *format, ...);
 mfq_status mfqi_fail_disk(const mfq_reader *r, mfq_error *error, int64_t offset, const char *file);
 mfq_status mfqi_corrupt(const mfq_reader *r, const struct place *p, mfq_error *error, const char *what);
 uint32_t mfqi_page_crc(const void *data, size_t length);
-uint32_t mfqi_frame_crc(const mfq_reader *r, int64_t offset, uint32_t low, const uint8_t *payload, size_t length);
+uint32_t mfqi_frame_crc_by_table(uint32_t seed, uint64_t first, const uint8_t *payload, size_t length);
 int mfqi_is_same_file(const struct stat *a, const struct stat *b);
 int mfqi_is_in_place(int directory, const char *name, int fd);
 int mfqi_open_file(int directory, const char *name, int flags, struct stat *status);
@@ -246,7 +251,7 @@ int mfqi_lock(const mfq_reader *r, const char *name, int kind, int64_t patience_
 int mfqi_lock_range(int fd, short type, int64_t patience_ms);
 mfq_status mfqi_fail_lock(const mfq_reader *r, mfq_error *error, const char *name);
 mfq_status mfqi_attach(mfq_reader *r, mfq_error *error);
-void mfqi_wake(const mfq_reader *r, int sequence_at, int flag_at);
+void mfqi_wake_sleepers(const mfq_reader *r, int sequence_at, int flag_at, uint64_t flag);
 
 /* mfq_produce.c */
 void mfqi_raise_to(const mfq_reader *r, int at, int64_t value);
@@ -265,5 +270,51 @@ mfq_status mfqi_wait_durable(mfq_producer *p, int64_t goal, mfq_error *error);
 #ifdef __cplusplus
 }
 #endif
+
+/* ---- what every message takes ---- */
+
+/* One step of CRC-32C; the caller knows that the processor has it. */
+static inline uint64_t mfqi_crc_word(uint64_t crc, uint64_t word) {
+#if defined(__x86_64__)
+    __asm__("crc32q %1, %0" : "+r"(crc) : "rm"(word));
+#else
+    __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(crc) : "r"(word));
+#endif
+    return crc;
+}
+
+/* What the checksum of a frame begins with. */
+static inline uint64_t mfqi_crc_first(int64_t offset, uint32_t low) { return ((uint64_t)offset / 8) ^ ((uint64_t)low << 32); }
+
+/*
+ * Word by word. The last word is loaded whole: it is in the frame, whose length is a multiple of 8. What is after the payload
+ * does not count.
+ */
+#define MASK_OF_REST(length) ((UINT64_C(1) << ((length) % 8 * 8)) - 1)
+
+static inline uint32_t mfqi_frame_crc_by_instruction(uint32_t seed, uint64_t first, const uint8_t *payload, size_t length) {
+    uint64_t crc = mfqi_crc_word(seed, first);
+    const uint8_t *end = payload + (length & ~(size_t)7);
+    for (; payload != end; payload += 8)
+        crc = mfqi_crc_word(crc, word_at(payload));
+    return (uint32_t)(length % 8 == 0 ? crc : mfqi_crc_word(crc, word_at(payload) & MASK_OF_REST(length)));
+}
+
+static inline uint32_t mfqi_frame_crc(const mfq_reader *r, int64_t offset, uint32_t low, const uint8_t *payload, size_t length) {
+    return mfqi_has_crc_instruction
+        ? mfqi_frame_crc_by_instruction(r->seed, mfqi_crc_first(offset, low), payload, length)
+        : mfqi_frame_crc_by_table(r->seed, mfqi_crc_first(offset, low), payload, length);
+}
+
+/*
+ * The waker's steps after a change that is visible: the flag, the sequence, all sleepers, the flag as it was read. The load of
+ * the flag comes after the change in the order of all sequentially consistent accesses, of which the waiter's fence is one; after
+ * an Exclusive publish the waiter fences this process.
+ */
+static inline void mfqi_wake(const mfq_reader *r, int sequence_at, int flag_at) {
+    uint64_t flag = __atomic_load_n(control_word(r, flag_at), __ATOMIC_SEQ_CST);
+    if ((flag & ~POISON) != 0)
+        mfqi_wake_sleepers(r, sequence_at, flag_at, flag);
+}
 
 #endif

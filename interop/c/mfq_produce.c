@@ -17,7 +17,8 @@
  */
 #include "mfq_internal.h"
 
-enum { FIRST_BLOCKS = 256 << 10, BLOCK_STEP = 1 << 20, PIECE = 2 << 20, SLOTS = 4096, GENERATION_MAX = 0xFFFFF };
+enum { FIRST_BLOCKS = 256 << 10, BLOCK_STEP = 1 << 20, PIECE = 2 << 20, SLOTS = 4096, GENERATION_MAX = 0xFFFFF,
+    LONG_PAYLOAD = 64 << 10 };
 
 static int is_exclusive(const mfq_producer *p) { return p->options.mode == MFQ_EXCLUSIVE; }
 
@@ -570,6 +571,10 @@ mfq_status mfq_producer_open(const char *path, const mfq_producer_options *optio
         return status;
     }
     p->has_started = 1;
+    const mfq_info *info = &p->store->info;
+    int is_plain = p->options.durability == MFQ_PAGE_CACHE && !p->fences && mfqi_has_crc_instruction;
+    p->plain_least = !is_plain ? SIZE_MAX : info->is_struct ? (size_t)info->struct_size : 1;
+    p->plain_span = info->is_struct || !is_plain ? 0 : (size_t)LONG_PAYLOAD - 1;
     *producer = p;
     return MFQ_OK;
 }
@@ -637,12 +642,16 @@ static int is_blank(const struct place *lane, int64_t segment_length) {
         || __atomic_load_n(header_at(lane) + 1, __ATOMIC_ACQUIRE) == 0;
 }
 
+static uint64_t claim_of(const mfq_producer *p, uint32_t length) {
+    return (uint64_t)((uint32_t)p->slot << 20 | p->generation) << 32 | (uint64_t)CLAIMED << 28 | length;
+}
+
 /* Shared, step 1: walks over the frames of others until a claim of the first free place succeeds. */
 static mfq_status claim_frame(mfq_producer *p, uint32_t length, uint64_t *claim, mfq_error *error) {
     const mfq_reader *r = p->store;
     struct place *lane = &p->lane;
     int64_t size = frame_length(length);
-    *claim = (uint64_t)((uint32_t)p->slot << 20 | p->generation) << 32 | (uint64_t)CLAIMED << 28 | length;
+    *claim = claim_of(p, length);
     while (1) {
         if (lane->segment.fd < 0 || lane->offset - lane->segment.start + size + HEADER > lane->bound) {
             mfq_status status = make_room(p, size, error);
@@ -679,10 +688,33 @@ static mfq_status begin_frame(mfq_producer *p, uint32_t length, mfq_error *error
     return status;
 }
 
+/*
+ * Copies a payload word by word, and gives its checksum. Wide loads would wait for the narrow stores of a caller that has just
+ * filled the message in. The last word is stored whole: it is in the frame.
+ */
+static uint64_t copy_payload(uint8_t *to, const uint8_t *from, size_t length, uint64_t crc) {
+    uint64_t word;
+    for (; length >= 8; length -= 8, from += 8, to += 8) {
+        memcpy(&word, from, 8);
+        crc = mfqi_crc_word(crc, word);
+        memcpy(to, &word, 8);
+    }
+    if (length > 0) {
+        word = 0;
+        memcpy(&word, from, length);
+        crc = mfqi_crc_word(crc, word);
+        memcpy(to, &word, 8);
+    }
+    return (uint32_t)crc;
+}
+
 /* The payload with its checksum; gives the header that publishes it. */
 static uint64_t write_payload(const mfq_producer *p, const uint8_t *block, size_t block_length, const void *data, size_t length) {
     uint8_t *payload = (uint8_t *)header_at(&p->lane) + HEADER;
     uint32_t low = (uint32_t)(block_length + length) | (uint32_t)PUBLISHED << 28 | (block_length == 0 ? 0 : EXTENDED);
+    if (block_length == 0 && mfqi_has_crc_instruction)
+        return low | (uint64_t)copy_payload(payload, (const uint8_t *)data, length,
+            mfqi_crc_word(p->store->seed, mfqi_crc_first(p->lane.offset, low))) << 32;
     if (block_length > 0)
         memcpy(payload, block, block_length);
     if (length > 0)
@@ -690,12 +722,15 @@ static uint64_t write_payload(const mfq_producer *p, const uint8_t *block, size_
     return low | (uint64_t)mfqi_frame_crc(p->store, p->lane.offset, low, payload, block_length + length) << 32;
 }
 
-static mfq_status publish_claimed(mfq_producer *p, uint64_t claim, uint64_t header, mfq_error *error) {
-    if (__atomic_compare_exchange_n(header_at(&p->lane), &claim, header, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
-        return MFQ_OK;
+static mfq_status fenced(const mfq_producer *p, mfq_error *error) {
     return mfqi_fail(error, MFQ_E_FENCED, p->lane.offset,
         "The claim was taken away; the message was not appended: offset=%lld, path=%.110s.", (long long)p->lane.offset,
         p->store->path);
+}
+
+static mfq_status publish_claimed(mfq_producer *p, uint64_t claim, uint64_t header, mfq_error *error) {
+    return __atomic_compare_exchange_n(header_at(&p->lane), &claim, header, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)
+        ? MFQ_OK : fenced(p, error);
 }
 
 static mfq_status publish_exclusively(mfq_producer *p, uint64_t header, mfq_error *error) {
@@ -715,12 +750,29 @@ static mfq_status publish_exclusively(mfq_producer *p, uint64_t header, mfq_erro
     return MFQ_OK;
 }
 
-mfq_status mfq_produce(mfq_producer *p, const mfq_headers *headers, const void *data, size_t length, int64_t *offset,
+/* After the message is published: wakes, and waits for the disk where that was asked for. */
+static mfq_status finish(mfq_producer *p, mfq_error *error) {
+    const mfq_reader *r = p->store;
+    mfq_status status = MFQ_OK;
+    mfqi_wake(r, C_SEQUENCE, C_FLAG);
+    if (p->options.durability == MFQ_GROUP)
+        status = mfqi_wait_durable(p, p->end, error);
+    else if ((control(r, C_FLAG) & POISON) != 0)
+        status = mfqi_poisoned(r, error);
+    if (status != MFQ_OK && error != NULL) {
+        char text[sizeof error->text];
+        snprintf(text, sizeof text, "The message is appended, but perhaps not on disk. %.180s", error->text);
+        memcpy(error->text, text, sizeof text);
+    }
+    return status;
+}
+
+/* Every message that produce_plainly leaves to it. */
+__attribute__((noinline))
+static mfq_status produce_any(mfq_producer *p, const mfq_headers *headers, const void *data, size_t length, int64_t *offset,
     mfq_error *error) {
     uint8_t block[2048];
     uint64_t claim = 0;
-    if (p == NULL || (data == NULL && length > 0))
-        return mfqi_fail(error, MFQ_E_ARGUMENT, -1, "A producer and a message are needed.");
     const mfq_reader *r = p->store;
     size_t block_length = headers == NULL ? 0 : make_block(headers, block);
     size_t limit = (size_t)min64(r->info.segment_length, INT64_C(1) << 28) - HEADER;
@@ -745,17 +797,73 @@ mfq_status mfq_produce(mfq_producer *p, const mfq_headers *headers, const void *
         *offset = p->lane.offset;
     p->lane.offset += frame_length(whole);
     p->end = p->lane.offset;
-    mfqi_wake(r, C_SEQUENCE, C_FLAG);
-    if (p->options.durability == MFQ_GROUP)
-        status = mfqi_wait_durable(p, p->end, error);
-    else if ((control(r, C_FLAG) & POISON) != 0)
-        status = mfqi_poisoned(r, error);
-    if (status != MFQ_OK && error != NULL) {
-        char text[sizeof error->text];
-        snprintf(text, sizeof text, "The message is appended, but perhaps not on disk. %.180s", error->text);
-        memcpy(error->text, text, sizeof text);
+    return finish(p, error);
+}
+
+/*
+ * The usual case: a message without headers, at PageCache, in pages that were asked for, of a processor with the instruction.
+ * 0: nothing was done.
+ */
+static inline int produce_plainly(mfq_producer *p, const void *data, size_t length, int64_t *offset) {
+    const mfq_reader *r = p->store;
+    struct place *lane = &p->lane;
+    int64_t at = lane->offset - lane->segment.start, size = frame_length((uint32_t)length);
+    uint64_t *header = (uint64_t *)(void *)(lane->segment.base + at);
+    uint32_t low = (uint32_t)length | (uint32_t)PUBLISHED << 28;
+    if (length - p->plain_least > p->plain_span || at + size + HEADER > lane->bound || (control(r, C_FLAG) & POISON) != 0)
+        return 0;
+    uint64_t first = mfqi_crc_word(r->seed, mfqi_crc_first(lane->offset, low));
+    if (is_exclusive(p)) {
+        __atomic_store_n((uint64_t *)(void *)((uint8_t *)header + size), 0, __ATOMIC_RELAXED);
+        MFQ_STEP("NextHeaderZeroed");
+        if (__atomic_load_n(header, __ATOMIC_ACQUIRE) != 0)
+            return 0;
+        uint64_t whole = low | copy_payload((uint8_t *)header + HEADER, (const uint8_t *)data, length, first) << 32;
+        MFQ_STEP("PayloadWritten");
+        __atomic_store_n(header, whole, __ATOMIC_RELEASE);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    } else {
+        uint64_t free_header = 0, claim = claim_of(p, (uint32_t)length);
+        if (is_passed(p) || __atomic_load_n(header, __ATOMIC_ACQUIRE) != 0 || !is_blank(lane, r->info.segment_length))
+            return 0;
+        MFQ_STEP("CallChecked");
+        if (!__atomic_compare_exchange_n(header, &free_header, claim, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
+            return 0;
+        MFQ_STEP("Claimed");
+        uint64_t whole = low | copy_payload((uint8_t *)header + HEADER, (const uint8_t *)data, length, first) << 32;
+        MFQ_STEP("PayloadWritten");
+        if (!__atomic_compare_exchange_n(header, &claim, whole, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
+            return -1;
     }
-    return status;
+    MFQ_STEP("Published");
+    if (offset != NULL)
+        *offset = lane->offset;
+    lane->offset += size;
+    p->end = lane->offset;
+    return 1;
+}
+
+mfq_status mfq_produce(mfq_producer *p, const mfq_headers *headers, const void *data, size_t length, int64_t *offset,
+    mfq_error *error) {
+    if (p == NULL || (data == NULL && length > 0))
+        return mfqi_fail(error, MFQ_E_ARGUMENT, -1, "A producer and a message are needed.");
+    int done = headers == NULL ? produce_plainly(p, data, length, offset) : 0;
+    if (done == 0)
+        return produce_any(p, headers, data, length, offset, error);
+    if (done < 0)
+        return fenced(p, error);
+    uint64_t flag = __atomic_load_n(control_word(p->store, C_FLAG), __ATOMIC_SEQ_CST);
+    return flag == 0 ? MFQ_OK : finish(p, error);
+}
+
+mfq_status mfq_producer_prepare(mfq_producer *p, int64_t length, mfq_error *error) {
+    if (p == NULL || length < 0)
+        return mfqi_fail(error, MFQ_E_ARGUMENT, -1, "A producer is needed, and a length that is not negative.");
+    struct place *lane = &p->lane;
+    int64_t at = lane->offset - lane->segment.start, end = min64(length, p->store->info.segment_length - at) + at;
+    mfq_status status = ensure_allocated(p, lane->segment.start + end, error);
+    end = min64(end, (int64_t)control(p->store, C_ALLOCATED) - lane->segment.start);
+    return status < 0 ? status : end <= max64(at, lane->bound) ? MFQ_OK : make_writable(p, at, end, error);
 }
 
 mfq_status mfq_producer_flush(mfq_producer *p, mfq_error *error) {

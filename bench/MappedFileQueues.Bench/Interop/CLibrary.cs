@@ -63,6 +63,9 @@ internal static unsafe partial class CLibrary
     [LibraryImport(Name, EntryPoint = "mfq_producer_open", StringMarshalling = StringMarshalling.Utf8)]
     public static partial int OpenProducer(string path, in ProducerOptions options, out nint producer, nint error);
 
+    [LibraryImport(Name, EntryPoint = "mfq_producer_prepare")]
+    public static partial int Prepare(nint producer, long length, nint error);
+
     [LibraryImport(Name, EntryPoint = "mfq_producer_close")]
     public static partial void CloseProducer(nint producer);
 

@@ -39,12 +39,8 @@ internal sealed class CQueue : BenchQueue
         }
     }
 
-    /// <summary>The blocks; the pages of its own mapping the C library asks for while it appends.</summary>
-    public override void Prepare(long bytes)
-    {
-        using MappedFileProducer<Message64> producer = _queue.OpenProducer();
-        producer.Prepare(bytes);
-    }
+    public override void Prepare(long bytes) =>
+        CLibrary.Check("mfq_producer_prepare", CLibrary.Prepare(Producer, bytes, 0));
 
     public override void SeekToStart() => CLibrary.Check("mfq_seek", CLibrary.Seek(Consumer, 0, 0));
 
