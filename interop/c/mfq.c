@@ -125,6 +125,21 @@ uint32_t mfqi_frame_crc_by_table(uint32_t seed, uint64_t first, const uint8_t *p
     return length % 8 == 0 ? crc : crc_word_by_table(crc, word_at(payload + (length & ~(size_t)7)) & MASK_OF_REST(length));
 }
 
+size_t mfq_count_whole(uint32_t seed, int64_t offset, const void *frames, size_t length, size_t count) {
+    const uint8_t *frame = (const uint8_t *)frames;
+    size_t size = (size_t)frame_length((uint32_t)length);
+    for (size_t i = 0; i < count; i++, frame += size, offset += (int64_t)size) {
+        uint64_t header = __atomic_load_n((const uint64_t *)(const void *)frame, __ATOMIC_ACQUIRE);
+        uint32_t low = (uint32_t)header, kind = low ^ (uint32_t)length;
+        uint64_t first = mfqi_crc_first(offset, low);
+        if ((kind != (uint32_t)PUBLISHED << 28 && kind != (uint32_t)IN_BATCH << 28)
+            || (mfqi_has_crc_instruction ? mfqi_frame_crc_by_instruction(seed, first, frame + HEADER, length)
+                : mfqi_frame_crc_by_table(seed, first, frame + HEADER, length)) != (uint32_t)(header >> 32))
+            return i;
+    }
+    return count;
+}
+
 /* ---- files ---- */
 
 int mfqi_is_same_file(const struct stat *a, const struct stat *b) { return a->st_dev == b->st_dev && a->st_ino == b->st_ino; }

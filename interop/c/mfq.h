@@ -174,6 +174,12 @@ const char *mfq_status_name(mfq_status status);
 uint32_t mfq_crc32c(uint32_t crc, const void *data, size_t length);
 uint32_t mfq_crc32c_by_table(uint32_t crc, const void *data, size_t length);
 
+/*
+ * How many of so many frames in a row, of messages of one length and without headers, are whole; the first is at an offset of a
+ * log with a seed, the checksum of its id. It is for readers in languages that compute no checksums.
+ */
+size_t mfq_count_whole(uint32_t seed, int64_t offset, const void *frames, size_t length, size_t count);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,7 +7,7 @@ namespace MappedFileQueues.Bench.Interop;
 internal static unsafe partial class CLibrary
 {
     private const string Name = "mfq-interop";
-    private const string File = "interop.so";
+    private const string File = "libmfq.so.2";
 
     private static nint s_library;
 

@@ -4,10 +4,10 @@ using MappedFileQueues.Bench.Queues;
 
 namespace MappedFileQueues.Bench.Interop;
 
-/// <summary>Millions of messages a second that bench/interop.py reads, beside C#'s consumer in the same store.</summary>
+/// <summary>Millions of messages a second that bench/interop.py reads; the C library verifies them.</summary>
 internal static class PythonFigure
 {
-    /// <summary>One message in this many of the others' counts: Python takes a hundred times longer.</summary>
+    /// <summary>It reads one message in so many of those of the others: it takes a hundred times longer.</summary>
     private const int Share = 10;
 
     /// <summary>The system's own one may have numpy.</summary>
@@ -15,6 +15,7 @@ internal static class PythonFigure
 
     public static IReadOnlyList<Samples> Measure(BenchRun run, string name, string what)
     {
+        CLibrary.Compile(run);
         long count = run.Settings.Messages / Share;
         string path = Path.Combine(run.Directory, "store");
         double[] ours;
@@ -36,7 +37,10 @@ internal static class PythonFigure
             FormattableString.Invariant($"{count}"), FormattableString.Invariant($"{run.Settings.Repetitions}"),
             FormattableString.Invariant($"{count * (count - 1) / 2}"),
         ];
-        return JsonSerializer.Deserialize<double[]>(OtherProgram.Run(
-            s_python, arguments, new Dictionary<string, string> { ["PYTHONPATH"] = OtherProgram.FindSource("interop/python") }))!;
+        return JsonSerializer.Deserialize<double[]>(OtherProgram.Run(s_python, arguments, new Dictionary<string, string>
+        {
+            ["PYTHONPATH"] = OtherProgram.FindSource("interop/python"),
+            ["LD_LIBRARY_PATH"] = run.Directory,
+        }))!;
     }
 }

@@ -64,6 +64,18 @@ def _in_c() -> Callable[[int, Any, int], int] | None:
     return library.mfq_crc32c
 
 
+@cache
+def count_whole_in_c() -> Callable[[int, int, int, int, int], int] | None:
+    """`mfq_count_whole` of the C library, which keeps the interpreter's lock: a call is shorter than giving it away."""
+    library = _library.find()
+    if library is None:
+        return None
+    function = ctypes.PyDLL(library._name).mfq_count_whole
+    function.argtypes = (ctypes.c_uint32, ctypes.c_int64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
+    function.restype = ctypes.c_size_t
+    return function
+
+
 def crc32c(crc: int, data: bytes) -> int:
     """The running value after some bytes."""
     if len(data) >= _LIBRARY_MIN and (function := _in_c()) is not None:

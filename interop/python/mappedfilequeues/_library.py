@@ -15,6 +15,26 @@ def find() -> ctypes.CDLL | None:
             library = ctypes.CDLL(name) if name else None
         except OSError:
             continue
-        if library is not None and hasattr(library, "mfq_producer_flush"):
+        if library is not None and hasattr(library, "mfq_count_whole"):
             return library
     return None
+
+
+class _Buffer(ctypes.Structure):
+    """Py_buffer."""
+
+    _fields_ = [
+        ("buf", ctypes.c_void_p), ("obj", ctypes.py_object), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int), ("ndim", ctypes.c_int), ("format", ctypes.c_char_p), ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p), ("suboffsets", ctypes.c_void_p), ("internal", ctypes.c_void_p),
+    ]
+
+
+def address_of(buffer: object) -> int:
+    """Where the bytes of an object are, as long as it lives: ctypes itself gives it of writable ones only."""
+    view = _Buffer()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(buffer), ctypes.byref(view), 0)
+    try:
+        return int(view.buf)
+    finally:
+        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from . import _crc, _headers, _system
+from . import _crc, _headers, _library, _system
 from ._headers import Headers
 from ._store import (ALLOCATED, EPOCH, FENCE, FLAG, OFFSET_MAX, POISON, POLLERS, SEQUENCE, TAIL, Control, Files)
 from .errors import CorruptError, InUseError, OutOfRangeError
@@ -73,6 +73,7 @@ class _Segment:
             self.map = mmap.mmap(fd, self.usable, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
             self.view = memoryview(self.map)
         self.words = self.view.cast("Q")
+        self.address = _library.address_of(self.view) if self.usable and _library.find() is not None else 0
         self.bound = 0
         self.limit = 0
 
@@ -109,6 +110,7 @@ class Reader:
         meta = self._files.meta
         self._seed = _crc.crc32c(_crc.START, meta.log_id)
         self._size = meta.struct_size if meta.is_struct else -1
+        self._count_in_c = _crc.count_whole_in_c()
         try:
             self._attach()
             self._begin(start)
@@ -223,7 +225,10 @@ class Reader:
         length, end = low & _LENGTH, at + (low & _LENGTH) + 15 & ~7
         if low - length not in _PLAIN or end > segment.bound or length > _SHORT or (self._size >= 0 and length != self._size):
             return None
-        if self._verify:
+        if self._verify and self._count_in_c is not None:
+            if self._count_in_c(self._seed, offset, segment.address + at, length, 1) == 0:
+                return None
+        elif self._verify:
             crc = _crc.step(self._seed, (offset >> 3) ^ (low << 32))
             crc = _crc.words_crc(crc, words[at + 8 >> 3:at + 8 + length >> 3])
             if length & 7:
@@ -318,6 +323,8 @@ class Reader:
     def _count_whole(self, np: Any, segment: _Segment, at: int, stride: int, size: int, headers: Any) -> int:
         """How many of the frames from a position on have the right checksum. In pieces, which stay in the processor's cache."""
         many, words = len(headers), stride // 8
+        if self._count_in_c is not None:
+            return self._count_in_c(self._seed, self._offset, segment.address + at, size, many)
         grid = np.frombuffer(segment.view, np.uint64, many * words, at).reshape(many, words)
         for begin in range(0, many, _PIECE):
             piece, low = grid[begin:begin + _PIECE], headers[begin:begin + _PIECE]
