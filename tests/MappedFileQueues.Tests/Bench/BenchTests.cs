@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using System.Text.Json;
+using MappedFileQueues.Tests.Interop;
 using MappedFileQueues.Tests.Tool;
 
 namespace MappedFileQueues.Tests.Bench;
@@ -156,6 +157,27 @@ public sealed class BenchTests
     }
 
     /// <summary>Each figure checks what it read.</summary>
+    [Fact]
+    public void BenchInterop_TinyInput_WritesEveryFigure()
+    {
+        Assert.SkipUnless(InteropTools.Has("gcc"), "gcc is not installed");
+        Assert.SkipUnless(Directory.Exists("/usr/lib/python3/dist-packages/numpy"), "python3-numpy is not installed");
+        using TempStore folder = new(createStoreFolder: true);
+
+        ToolRun run = ToolRun.OfBench(["interop", .. s_tiny, "--dir", folder.StorePath, "--output", "json"]).Expect(0);
+
+        Dictionary<string, JsonElement> figures = JsonElement.Parse(run.Text).EnumerateArray()
+            .ToDictionary(figure => figure.GetProperty("name").GetString()!);
+        Assert.Equal(
+            [
+                "append", "append_c", "append_shared", "append_shared_c", "read", "read_c", "read_python", "roundtrip_c_p50",
+                "roundtrip_c_p99", "roundtrip_c_p999", "roundtrip_p50", "roundtrip_p99", "roundtrip_p999", "structs_python",
+            ],
+            figures.Keys.Order(StringComparer.Ordinal));
+        Assert.All(figures.Values, figure => Assert.True(figure.GetProperty("value").GetDouble() > 0));
+        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
+    }
+
     [Fact]
     public void BenchGroups_TinyInput_WritesEveryFigure()
     {

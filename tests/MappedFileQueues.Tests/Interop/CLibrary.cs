@@ -31,6 +31,9 @@ internal static class CLibrary
 
     private static readonly Lazy<string> s_cpp = new(static () => Compile("cpp", "g++", ["-std=c++17", "-O2", "-x", "c++"]));
 
+    private static readonly Lazy<string> s_litmus = new(
+        static () => Compile("litmus", "gcc", ["-std=c11", "-O2"], [Repository.PathOf("interop/c/test_litmus.c")]));
+
     private static readonly Lazy<string> s_shared = new(static () => Path.GetDirectoryName(
         Compile("libmfq.so.2", "gcc", ["-std=c11", "-O2", "-shared", "-fPIC"]))!);
 
@@ -39,6 +42,9 @@ internal static class CLibrary
 
     /// <summary>The test program as users would compile it.</summary>
     public static string Fast => Get(s_fast, "gcc");
+
+    /// <summary>One side of the tests of memory order.</summary>
+    public static string Litmus => Get(s_litmus, "gcc");
 
     /// <summary>The same with the address and undefined-behaviour sanitizers, which end it at the first mistake.</summary>
     public static string Checked => Get(s_checked, "gcc");
@@ -67,12 +73,15 @@ internal static class CLibrary
 
     private static string Compile(string name, string compiler, string[] options)
     {
-        string program = Path.Combine(s_folder.Value.Root, name);
         string folder = Repository.PathOf("interop/c");
-        using ChildProcess run = ChildProcess.Start(new ProcessStartInfo(compiler, [
-            .. options, .. s_warnings, .. Directory.GetFiles(folder, "mfq*.c"), $"{folder}/test_vectors.c",
-            "-pthread", "-o", program,
-        ]));
+        return Compile(name, compiler, options, [.. Directory.GetFiles(folder, "mfq*.c"), $"{folder}/test_vectors.c"]);
+    }
+
+    private static string Compile(string name, string compiler, string[] options, string[] sources)
+    {
+        string program = Path.Combine(s_folder.Value.Root, name);
+        using ChildProcess run = ChildProcess.Start(
+            new ProcessStartInfo(compiler, [.. options, .. s_warnings, .. sources, "-pthread", "-o", program]));
         run.ExpectExit();
         return program;
     }
