@@ -121,7 +121,7 @@ internal sealed class GroupModel(int seed, GroupPlan plan)
             // It may have gone to another one, and have ended, before this call returned; or come back to this one meanwhile,
             // which then loses it a second time.
             message.ReturnsMax++;
-            if (message.Holder is null && message.Ended == Ending.No)
+            if (message.Holder is null && message.Ended != Ending.Yes)
                 (message.Holder, message.IsFenced) = (actor, true);
             return;
         }
