@@ -31,6 +31,9 @@ internal static class CLibrary
 
     private static readonly Lazy<string> s_cpp = new(static () => Compile("cpp", "g++", ["-std=c++17", "-O2", "-x", "c++"]));
 
+    private static readonly Lazy<string> s_arm64 = new(
+        static () => Compile("arm64", "aarch64-linux-gnu-gcc", ["-std=c11", "-O2", "-static"]));
+
     private static readonly Lazy<string> s_litmus = new(
         static () => Compile("litmus", "gcc", ["-std=c11", "-O2"], [Repository.PathOf("interop/c/test_litmus.c")]));
 
@@ -42,6 +45,9 @@ internal static class CLibrary
 
     /// <summary>The test program as users would compile it.</summary>
     public static string Fast => Get(s_fast, "gcc");
+
+    /// <summary>The same for arm64.</summary>
+    public static string Arm64 => Get(s_arm64, "aarch64-linux-gnu-gcc");
 
     /// <summary>One side of the tests of memory order.</summary>
     public static string Litmus => Get(s_litmus, "gcc");
