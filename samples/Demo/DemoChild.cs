@@ -129,7 +129,7 @@ internal sealed partial class DemoChild : IDisposable
     /// <summary>Makes it continue (SIGCONT).</summary>
     public void Resume() => SendSignal(OperatingSystem.IsMacOS() ? SignalContinueMac : SignalContinueLinux);
 
-    /// <summary>Kills it (SIGKILL) and waits until the system has released its locks.</summary>
+    /// <summary>Kills it (SIGKILL, on Windows TerminateProcess) and waits until the system has released its locks.</summary>
     public void Kill()
     {
         if (_process.HasExited)

@@ -94,7 +94,8 @@ internal static class DemoReport
 
     private static void PrintDeaths(DemoResult result)
     {
-        Report report = new("Killed with SIGKILL", "at", "who", "pid", "when", "after messages", "unread", "went on");
+        string title = OperatingSystem.IsWindows() ? "Killed with TerminateProcess" : "Killed with SIGKILL";
+        Report report = new(title, "at", "who", "pid", "when", "after messages", "unread", "went on");
         foreach (DemoDeath death in result.Deaths)
         {
             report.Add(

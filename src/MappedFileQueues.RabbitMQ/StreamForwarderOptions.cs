@@ -1,3 +1,4 @@
+using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 
 namespace MappedFileQueues.RabbitMQ;
@@ -10,7 +11,6 @@ public sealed class StreamForwarderOptions : BridgeOptions
 
     private const int PackLengthMax = 128 * 1024 * 1024;
     private const int WindowMax = 65536;
-    private const int ConsumerNameLengthMax = 100;
 
     /// <summary>The name of the store's consumer whose cursor follows the confirms. Default <c>bridge</c>.</summary>
     public string ConsumerName { get; set; } = "bridge";
@@ -80,13 +80,8 @@ public sealed class StreamForwarderOptions : BridgeOptions
         ArgumentOutOfRangeException.ThrowIfLessThan(StreamSegmentLength ?? 1, 1, nameof(StreamSegmentLength));
         ArgumentOutOfRangeException.ThrowIfLessThan(RecordLengthMax, 1, nameof(RecordLengthMax));
         ArgumentException.ThrowIfNullOrEmpty(ConsumerName, nameof(ConsumerName));
-        bool isName = ConsumerName.Length <= ConsumerNameLengthMax
-            && ConsumerName.All(one => char.IsAsciiLetterOrDigit(one) || one is '.' or '_' or '-');
-        if (!isName)
-        {
-            throw new ArgumentException($"ConsumerName has at most {ConsumerNameLengthMax} of the characters A-Z a-z 0-9 . _ -: "
-                + $"name=\"{ConsumerName}\".");
-        }
+        if (!StoreNames.IsValidConsumer(ConsumerName))
+            throw new ArgumentException($"ConsumerName is {StoreNames.NameRule}: name=\"{ConsumerName}\".");
 
         if (DeadLetterPath is { } path && StorePaths.AreSame(path, StorePath))
         {

@@ -1,3 +1,4 @@
+using MappedFileQueues.Format;
 using MappedFileQueues.Hosting.Queues;
 using Microsoft.Extensions.Options;
 
@@ -42,7 +43,7 @@ internal sealed class ConsumerOptionsCheck(string queue, string consumer, IServi
         }
 
         if (!QueueNames.IsValid(group))
-            yield return $"{nameof(options.Group)} has 1 to 100 characters of A-Z a-z 0-9 . _ -, not '{group}'.";
+            yield return $"{nameof(options.Group)} is not empty, and {StoreNames.NameRule}: '{group}'.";
         if (options.OnFailure is HandlerFailureAction.Stop or HandlerFailureAction.StopApplication)
             yield return $"{nameof(options.OnFailure)} is {options.OnFailure}, and a message that its group gives up goes to the "
                 + $"dead letters. Leave it out, or set {nameof(HandlerFailureAction.DeadLetter)}.";

@@ -1,3 +1,5 @@
+using MappedFileQueues.Format;
+
 namespace MappedFileQueues.Hosting.Queues;
 
 /// <summary>Names of queues and consumers in an application, and where configuration has them.</summary>
@@ -10,8 +12,6 @@ internal static class QueueNames
     public const string ConsumerKey = "Consumer";
 
     public const string ConsumersKey = "Consumers";
-
-    private const int LengthMax = 100;
 
     public static string PathOf(string queue) => $"{Section}:{queue}";
 
@@ -26,9 +26,11 @@ internal static class QueueNames
     /// <summary>The name of a consumer's options.</summary>
     public static string KeyOf(string queue, string consumer) => $"{queue}/{consumer}";
 
-    /// <summary>A queue's name is part of a configuration path, that of a consumer or a group of a file name.</summary>
-    public static bool IsValid(string name) => name.Length is > 0 and <= LengthMax
-        && name.All(character => char.IsAsciiLetterOrDigit(character) || character is '.' or '_' or '-');
+    /// <summary>
+    /// The core's rule for names. A queue's name is part of a configuration path, and often of a directory's name; that of a
+    /// consumer or a group is part of a file name.
+    /// </summary>
+    public static bool IsValid(string name) => name.Length > 0 && StoreNames.IsValidConsumer(name);
 
     /// <inheritdoc cref="IsValid"/>
     public static void ThrowIfInvalid(string name, bool mayBeEmpty = false)
@@ -36,6 +38,6 @@ internal static class QueueNames
         ArgumentNullException.ThrowIfNull(name);
         if (!IsValid(name) && !(mayBeEmpty && name.Length == 0))
             throw new ArgumentException(
-                $"A name has 1 to {LengthMax} characters of A-Z a-z 0-9 . _ -: name=\"{name}\".", nameof(name));
+                $"A name is {(mayBeEmpty ? "" : "not empty, and ")}{StoreNames.NameRule}: name=\"{name}\".", nameof(name));
     }
 }

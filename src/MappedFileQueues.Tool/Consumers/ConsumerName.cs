@@ -12,7 +12,7 @@ internal static class ConsumerName
     /// <summary>For the help of what takes a name.</summary>
     public const string Help = $"\"{Default}\" or \"\" is the default one";
 
-    private const string Expected = "a consumer's name, at most 100 of the characters A-Z a-z 0-9 . _ -";
+    private const string Expected = $"a consumer's name, {StoreNames.NameRule}";
 
     /// <summary>A consumer's name as it is shown to a person.</summary>
     public static string Show(string name) => name.Length == 0 ? Default : name;

@@ -57,7 +57,7 @@ internal static class OperatorWords
         ("DeadLetterPath is the store itself", "--dead-letters is the store itself"),
         (" (PositionInterval)", ""),
         ("StorePath is missing", "STORE is missing"),
-        ("ConsumerName has at most", "--consumer has at most"),
+        ("ConsumerName is ", "--consumer is "),
         ("with AllowStaleValues the pack answers with what it knows", "with --allow-stale the pack answers with what it knows"),
     ];
 

@@ -126,6 +126,7 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
         Refuses("DeadLetterPath", options => options.DeadLetterPath = link);
         Refuses("Stream", options => options.Stream = new string('s', 250));
         Refuses("ConsumerName", options => options.ConsumerName = "a/b");
+        Refuses("ConsumerName", options => options.ConsumerName = "nul");
         Refuses("address", options => options.Brokers = "amqp://host/a/b");
         Refuses("address", options => options.Brokers = "amqp://user:12/secret@host");
         Refuses("address", options => options.Brokers = "amqp://user:12?secret@host");

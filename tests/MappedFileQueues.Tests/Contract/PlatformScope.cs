@@ -11,6 +11,10 @@ internal static class PlatformScope
     private static readonly PortableServices s_portable = new();
     private static readonly Lazy<LinuxServices> s_linux = new(() => new LinuxServices());
 
+    /// <summary>For theories: whether the platform is Portable, once for each that this system has.</summary>
+    public static TheoryData<bool> Platforms => OperatingSystem.IsLinux() ? [false, true] : [true];
+
+    /// <summary>From here on the Portable platform, or that of Linux.</summary>
     public static void Use(bool portable)
     {
         Assert.SkipUnless(portable || OperatingSystem.IsLinux(), "The Linux platform exists on Linux only.");

@@ -26,12 +26,8 @@ internal sealed class CrashStore(long segmentSize = 1 << 20, ProducerMode mode =
     });
 
     /// <summary>Starts a child that has the store open.</summary>
-    public PeerAgent StartAttached(Guid? bootId = null, int unread = 0)
-    {
-        PeerAgent agent = PeerAgent.Start(bootId);
-        agent.Ask(string.Create(CultureInfo.InvariantCulture, $"{OpenCommand} unread={unread}"));
-        return agent;
-    }
+    public PeerAgent StartAttached(Guid? bootId = null, int unread = 0) => PeerAgent.StartAt(
+        agent => agent.Ask(string.Create(CultureInfo.InvariantCulture, $"{OpenCommand} unread={unread}")), bootId);
 
     /// <summary>Appends messages of one text each, by a producer that is closed again.</summary>
     public static void Append(MappedFileQueue queue, params IEnumerable<string> texts)

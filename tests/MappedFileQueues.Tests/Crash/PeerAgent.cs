@@ -18,7 +18,7 @@ internal sealed class PeerAgent : IDisposable
     private PeerAgent(ChildProcess child)
     {
         _child = child;
-        NextLine(line => line == "ready");
+        EndUnless(() => NextLine(line => line == "ready"));
     }
 
     public int Id => _child.Id;
@@ -46,6 +46,14 @@ internal sealed class PeerAgent : IDisposable
         if (bootId is { } id)
             environment["MFQ_TEST_BOOT_ID"] = id.ToString();
         return new PeerAgent(ChildProcess.Start(Repository.TestPeerPath, ["agent"], environment));
+    }
+
+    /// <summary>Starts one and brings it to where a test begins; it ends when that fails, or skips the test.</summary>
+    public static PeerAgent StartAt(Action<PeerAgent> begin, Guid? bootId = null)
+    {
+        PeerAgent agent = Start(bootId);
+        agent.EndUnless(() => begin(agent));
+        return agent;
     }
 
     /// <summary>
@@ -125,6 +133,20 @@ internal sealed class PeerAgent : IDisposable
     }
 
     public void Dispose() => _child.Dispose();
+
+    /// <summary>Nobody has this object yet who could end the child after an exception.</summary>
+    private void EndUnless(Action works)
+    {
+        try
+        {
+            works();
+        }
+        catch
+        {
+            Dispose();
+            throw;
+        }
+    }
 
     private static bool IsStopped(string task)
     {

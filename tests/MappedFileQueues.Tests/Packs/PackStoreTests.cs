@@ -13,8 +13,7 @@ public sealed class PackStoreTests : IDisposable
     public void Dispose() => _temp.Dispose();
 
     [Theory]
-    [InlineData(false)]
-    [InlineData(true)]
+    [MemberData(nameof(PlatformScope.Platforms), MemberType = typeof(PlatformScope))]
     public void PutGetDelete_Reopened_AsBefore(bool portable)
     {
         PlatformScope.Use(portable);
@@ -56,8 +55,7 @@ public sealed class PackStoreTests : IDisposable
     }
 
     [Theory]
-    [InlineData(false)]
-    [InlineData(true)]
+    [MemberData(nameof(PlatformScope.Platforms), MemberType = typeof(PlatformScope))]
     public void Put_EveryLength_ComesBackExactly(bool portable)
     {
         PlatformScope.Use(portable);
@@ -127,8 +125,7 @@ public sealed class PackStoreTests : IDisposable
     }
 
     [Theory]
-    [InlineData(false)]
-    [InlineData(true)]
+    [MemberData(nameof(PlatformScope.Platforms), MemberType = typeof(PlatformScope))]
     public void Open_SecondWriter_IsRefusedAndNamesTheHolder(bool portable)
     {
         PlatformScope.Use(portable);

@@ -157,6 +157,8 @@ public sealed partial class DemoTests : IDisposable
 
     private static void AssertDeaths(ToolRun run)
     {
+        string title = OperatingSystem.IsWindows() ? "Killed with TerminateProcess" : "Killed with SIGKILL";
+        Assert.Contains(title, run.Text, StringComparison.Ordinal);
         Assert.Matches(ProducerDeath(), run.Text);
         Match consumer = ConsumerDeath().Match(run.Text);
         Assert.True(consumer.Success, run.Text);

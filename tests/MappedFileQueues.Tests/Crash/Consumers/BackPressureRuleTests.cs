@@ -309,13 +309,11 @@ public sealed class BackPressureRuleTests
         Assert.StartsWith("ok", producer.Answer(), StringComparison.Ordinal);
     }
 
-    private static PeerAgent StartProducer(CrashStore store)
+    private static PeerAgent StartProducer(CrashStore store) => PeerAgent.StartAt(producer =>
     {
-        PeerAgent producer = PeerAgent.Start();
         producer.Ask("sleepmax ms=3600000");
         producer.Ask($"{store.OpenCommand} unread={Limit}");
-        return producer;
-    }
+    });
 
     private static void Take(MappedFileConsumer consumer, int count)
     {

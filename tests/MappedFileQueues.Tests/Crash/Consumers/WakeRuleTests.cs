@@ -149,14 +149,12 @@ public sealed class WakeRuleTests
         }
     }
 
-    private static PeerAgent StartSleeper(CrashStore store)
+    private static PeerAgent StartSleeper(CrashStore store) => PeerAgent.StartAt(sleeper =>
     {
-        PeerAgent sleeper = PeerAgent.Start();
         sleeper.Ask("sleepmax ms=3600000");
         sleeper.Ask(store.OpenCommand);
         sleeper.Ask("watch name=sleeper");
-        return sleeper;
-    }
+    });
 
     /// <summary>
     /// The flag is up, and a thread of the child waits on the futex of a file: its own locks are the private kind.

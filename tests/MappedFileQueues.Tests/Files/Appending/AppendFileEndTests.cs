@@ -20,8 +20,7 @@ public sealed class AppendFileEndTests : IDisposable
     public void Dispose() => _temp.Dispose();
 
     [Theory]
-    [InlineData(false)]
-    [InlineData(true)]
+    [MemberData(nameof(PlatformScope.Platforms), MemberType = typeof(PlatformScope))]
     public void Open_DefaultOptions_KeepsTheZerosThatWereWritten(bool portable)
     {
         PlatformScope.Use(portable);
@@ -112,8 +111,7 @@ public sealed class AppendFileEndTests : IDisposable
     /// The first entry after a crash was after the torn line before it, on the same line: no parser took either.
     /// </summary>
     [Theory]
-    [InlineData(false)]
-    [InlineData(true)]
+    [MemberData(nameof(PlatformScope.Platforms), MemberType = typeof(PlatformScope))]
     public void Open_LinesAndATornOne_BeginsOnANewLine(bool portable)
     {
         PlatformScope.Use(portable);

@@ -100,8 +100,7 @@ public sealed class AppendFileRollTests : IDisposable
     /// old content after the new.
     /// </summary>
     [Theory]
-    [InlineData(false)]
-    [InlineData(true)]
+    [MemberData(nameof(PlatformScope.Platforms), MemberType = typeof(PlatformScope))]
     public void Write_ReusesFiles_OldContentIsNeverSeenBehindTheNew(bool portable)
     {
         PlatformScope.Use(portable);

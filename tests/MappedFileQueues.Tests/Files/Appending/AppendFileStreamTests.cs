@@ -16,7 +16,7 @@ public sealed class AppendFileStreamTests : IDisposable
     public static TheoryData<bool, FilePreallocation, AppendDurability> Cases()
     {
         TheoryData<bool, FilePreallocation, AppendDurability> cases = [];
-        foreach (bool portable in new[] { false, true })
+        foreach (bool portable in PlatformScope.Platforms.Select(row => row.Data))
         {
             foreach (FilePreallocation preallocation in Enum.GetValues<FilePreallocation>())
                 cases.Add(portable, preallocation, AppendDurability.PageCache);
@@ -68,8 +68,7 @@ public sealed class AppendFileStreamTests : IDisposable
     }
 
     [Theory]
-    [InlineData(false)]
-    [InlineData(true)]
+    [MemberData(nameof(PlatformScope.Platforms), MemberType = typeof(PlatformScope))]
     public void Write_ManyThreads_EachWriteIsWholeAndInOrderOfItsThread(bool portable)
     {
         PlatformScope.Use(portable);
@@ -152,8 +151,7 @@ public sealed class AppendFileStreamTests : IDisposable
     }
 
     [Theory]
-    [InlineData(false)]
-    [InlineData(true)]
+    [MemberData(nameof(PlatformScope.Platforms), MemberType = typeof(PlatformScope))]
     public void Open_Twice_IsRefusedUntilTheFirstIsClosed(bool portable)
     {
         PlatformScope.Use(portable);

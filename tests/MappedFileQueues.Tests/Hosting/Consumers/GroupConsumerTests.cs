@@ -413,8 +413,8 @@ public sealed class GroupConsumerTests
     [InlineData("Consumer:Concurrency is 2, and a consumer handles one message after the other. Set Group", "Concurrency=2")]
     [InlineData("Consumer:Concurrency must be between 1 and 256", "Group=a", "Concurrency=300")]
     [InlineData("Consumer:Concurrency is a whole number, not 'many'.", "Group=a", "Concurrency=many")]
-    [InlineData("Consumer:Group has 1 to 100 characters of A-Z a-z 0-9 . _ -, not 'a/b'.", "Group=a/b")]
-    [InlineData("Consumer:Group has 1 to 100 characters of A-Z a-z 0-9 . _ -, not ''.", "Group=")]
+    [InlineData("Consumer:Group is not empty, and " + StoreNames.NameRule + ": 'a/b'.", "Group=a/b")]
+    [InlineData("Consumer:Group is not empty, and up to 100 characters", "Group=")]
     [InlineData("Consumer:OnFailure is Stop, and a message that its group gives up", "Group=a", "OnFailure=Stop")]
     [InlineData("Consumer:OnFailure is StopApplication, and a message", "Group=a", "OnFailure=StopApplication")]
     [InlineData("Consumer:AttemptsMax must be from 1 to 62 in a group: 63.", "Group=a", "AttemptsMax=63")]
@@ -422,7 +422,8 @@ public sealed class GroupConsumerTests
     [InlineData("Consumer:Members is no option.", "Group=a", "Members=2")]
     [InlineData("Consumers:mail:Concurrency is 2, and a consumer handles one message", "mail:Concurrency=2")]
     [InlineData("Consumers:mail:Concurency is no option. Did you mean Concurrency?", "mail:Group=a", "mail:Concurency=2")]
-    [InlineData("Consumers:mail:Group has 1 to 100 characters", "mail:Group=a b")]
+    [InlineData("Consumer:Group is not empty, and up to 100 characters", "Group=nul")]
+    [InlineData("Consumers:mail:Group is not empty, and up to 100 characters", "mail:Group=a b")]
     public async Task Start_WrongSettings_NameTheKey(string sentence, params string[] settings)
     {
         await using TestHost host = MakeHost("structs", group: null);

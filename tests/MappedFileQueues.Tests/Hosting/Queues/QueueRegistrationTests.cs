@@ -233,6 +233,8 @@ public sealed class QueueRegistrationTests
 
         Assert.Throws<InvalidOperationException>(() => services.AddMappedFileQueue("orders"));
         Assert.Throws<ArgumentException>(() => services.AddMappedFileQueue("or:ders"));
+        Assert.Contains("name=\"con.log\"",
+            Assert.Throws<ArgumentException>(() => services.AddMappedFileQueue("con.log")).Message, StringComparison.Ordinal);
     }
 
     [Fact]

@@ -114,13 +114,11 @@ public sealed class FlushProcessTests
     }
 
     /// <summary>Another process that leads a flush and stands still in it.</summary>
-    private static PeerAgent StartStoppedLeader(CrashStore store)
+    private static PeerAgent StartStoppedLeader(CrashStore store) => PeerAgent.StartAt(agent =>
     {
-        PeerAgent agent = PeerAgent.Start();
         agent.Ask(store.OpenCommand + " level=Group");
         agent.Trap("FlushMarked", hit: 1, what: "stop");
         agent.Send("append prefix=theirs count=1");
         agent.WaitUntilStopped();
-        return agent;
-    }
+    });
 }

@@ -332,7 +332,8 @@ public abstract partial class PlatformContractTests
     /// <summary>The blocks that the file really has, whichever implementation made them.</summary>
     private long RealBlocks(string name)
     {
-        using HeldDirectory directory = new LinuxServices().OpenDirectory(Temp.StorePath, create: false, mode: null)!;
+        OperatingSystemServices services = OperatingSystem.IsLinux() ? new LinuxServices() : Services;
+        using HeldDirectory directory = services.OpenDirectory(Temp.StorePath, create: false, mode: null)!;
         using PlatformFile file = directory.Open(name, FileOpening.Read)!;
         return file.AllocatedLength;
     }
