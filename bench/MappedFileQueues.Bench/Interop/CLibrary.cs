@@ -3,7 +3,7 @@ using MappedFileQueues.Bench.Processes;
 
 namespace MappedFileQueues.Bench.Interop;
 
-/// <summary>bench/interop.c with the C library, compiled into the run's directory, loaded into the children that measure it.</summary>
+/// <summary>bench/interop.c with the C library, compiled into the run's directory and loaded by the children.</summary>
 internal static unsafe partial class CLibrary
 {
     private const string Name = "mfq-interop";

@@ -91,7 +91,7 @@ public sealed unsafe class LitmusTests : IDisposable
         Assert.InRange(Enumerable.Range(0, Rounds).Count(i => *Word(i, Seen) == 1), 1, Rounds - 1);
     }
 
-    /// <summary>P9 and its like: who sleeps and who wakes each change a word, and look at the other's. One sees the other.</summary>
+    /// <summary>P9 and its like: a sleeper and a waker change a word each, then look at the other's. One sees it.</summary>
     [Fact]
     public void Sleep_WithFullBarriers_OneSeesTheOther() => Assert.Equal(0, CountUnseen("sleep", isFenced: true));
 
