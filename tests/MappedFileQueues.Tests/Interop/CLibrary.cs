@@ -80,7 +80,7 @@ internal static class CLibrary
     private static string Compile(string name, string compiler, string[] options)
     {
         string folder = Repository.PathOf("interop/c");
-        return Compile(name, compiler, options, [.. Directory.GetFiles(folder, "mfq*.c"), $"{folder}/test_vectors.c"]);
+        return Compile(name, compiler, options, [.. Directory.GetFiles(folder, "mfq*.c"), $"{folder}/test_vectors.c", $"{folder}/test_stores.c"]);
     }
 
     private static string Compile(string name, string compiler, string[] options, string[] sources)

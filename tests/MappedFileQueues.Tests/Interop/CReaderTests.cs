@@ -16,6 +16,9 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
     public void Read_EveryVectorAsCpp_GivesWhatItSays() => CompareVectors(CLibrary.AsCpp);
 
     [Fact]
+    public void Attach_EveryVector_GivesWhatItSays() => CompareAttaching(arguments => Start(arguments));
+
+    [Fact]
     public void Crc_TableAndInstruction_AreTheSame()
     {
         using ChildProcess run = CLibrary.Start(CLibrary.Checked, "crc");
