@@ -1,4 +1,4 @@
-/* The stores of the vectors in memory, for programs that damage them. */
+/* The stores of the vectors in memory, for the programs that damage them: test_vectors.c and fuzz_reader.c. */
 #ifndef TEST_STORES_H
 #define TEST_STORES_H
 
