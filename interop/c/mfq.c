@@ -627,12 +627,17 @@ mfq_status mfqi_raise_bound(const mfq_reader *r, struct place *p, int64_t from, 
     return MFQ_OK;
 }
 
+/* A consumer is told that a sync has failed, though not before every message: the pages that it has asked for come first. */
+static int is_told_of_poison(const mfq_reader *r, const struct place *p) {
+    return p == &r->place && r->is_attached && mfqi_is_poisoned(r);
+}
+
 /* MFQ_OK when the header at the place may be loaded; MFQ_EMPTY when there is none yet. `room` is what the segment has left. */
 mfq_status mfqi_reach_header(const mfq_reader *r, struct place *p, int64_t *room, mfq_error *error) {
     int64_t length = r->info.segment_length;
     *room = 0;
     if (p->segment.fd < 0 || p->offset - p->segment.start == length) {
-        mfq_status status = enter(r, p, error);
+        mfq_status status = is_told_of_poison(r, p) ? mfqi_poisoned(r, error) : enter(r, p, error);
         if (status != MFQ_OK)
             return status;
     }
@@ -640,6 +645,8 @@ mfq_status mfqi_reach_header(const mfq_reader *r, struct place *p, int64_t *room
     *room = length - at;
     if (at + HEADER <= p->bound)
         return MFQ_OK;
+    if (is_told_of_poison(r, p))
+        return mfqi_poisoned(r, error);
     if (at + HEADER > p->segment.usable)
         return mfqi_corrupt(r, p, error, "the file is too short");
     uint64_t allocated = r->control == NULL ? 0 : control(r, C_ALLOCATED);
@@ -882,17 +889,33 @@ static int64_t epoch_now(const mfq_reader *r) {
     return epoch == r->epoch || mfqi_is_cold_block_valid(r) ? epoch : r->epoch;
 }
 
+/* Digits, without a sign; gives what follows them, NULL where there are none or too many. */
+static const char *parse_number(const char *text, int64_t *value) {
+    const char *at = text;
+    for (*value = 0; at != NULL && *at >= '0' && *at <= '9'; at++) {
+        if (*value > (INT64_MAX - 9) / 10)
+            return NULL;
+        *value = *value * 10 + (*at - '0');
+    }
+    return at == text ? NULL : at;
+}
+
+static const char *parse_word(const char *text, const char *word) {
+    size_t length = strlen(word);
+    return text != NULL && strncmp(text, word, length) == 0 ? text + length : NULL;
+}
+
 /* The lowest offset at which the log was cut since the epoch that the reader knows, as salvage/ tells it. */
 static int64_t find_cut(const mfq_reader *r) {
     int64_t lowest = INT64_MAX;
     DIR *folder = mfqi_open_folder(r->directory, "salvage");
     for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-        long long start, tail, epoch;
-        int length = 0;
-        if (strlen(entry->d_name) < 100
-            && sscanf(entry->d_name, "%20lld-from-%20lld-epoch-%18lld.cut%n", &start, &tail, &epoch, &length) == 3
-            && length > 0 && entry->d_name[length] == '\0' && epoch > r->epoch)
-            lowest = min64(lowest, (int64_t)tail);
+        int64_t start, tail, epoch;
+        const char *at = parse_number(entry->d_name, &start);
+        at = parse_number(parse_word(at, "-from-"), &tail);
+        at = parse_number(parse_word(at, "-epoch-"), &epoch);
+        if (at != NULL && strcmp(at, ".cut") == 0 && epoch > r->epoch)
+            lowest = min64(lowest, tail);
     }
     if (folder != NULL)
         closedir(folder);
@@ -1092,6 +1115,8 @@ mfq_status mfq_wait(mfq_reader *r, mfq_message *message, int timeout_ms, mfq_err
         status = mfq_read(r, message, error);
         if (status != MFQ_EMPTY)
             return status;
+        if (is_told_of_poison(r, &r->place))
+            return mfqi_poisoned(r, error);
         int64_t now = mfqi_now_ms();
         if (timeout_ms >= 0 && now >= end)
             return MFQ_EMPTY;

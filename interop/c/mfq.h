@@ -24,7 +24,7 @@ typedef enum mfq_status {
     MFQ_E_OUT_OF_RANGE = -4,   /* the messages there were removed or cut off, or no frame begins there */
     MFQ_E_DISK = -5,           /* a system call failed; `error` in mfq_error tells which way */
     MFQ_E_IN_USE = -6,         /* another consumer holds the name, or an opener did not finish */
-    MFQ_E_RECOVERY = -7,       /* nobody has the store open, and it needs a recovery, which only a process in C# does */
+    MFQ_E_RECOVERY = -7,       /* nobody has the store open, or a flush has failed: it needs a recovery, which C# alone does */
     MFQ_E_DELETED = -8,        /* the store was deleted or replaced under the handle */
     MFQ_E_ARGUMENT = -9,       /* the caller's mistake */
     MFQ_E_NO_MEMORY = -10,

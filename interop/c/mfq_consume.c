@@ -62,13 +62,10 @@ static int name_cursor(const char *name, char *result, size_t size) {
         : name_consumer(name, "offset/consumers/", ".cursor", result, size);
 }
 
-mfq_status mfq_stored_offset(mfq_reader *r, const char *name, int64_t *offset, mfq_error *error) {
-    char file[NAME_MAX_LENGTH + 40];
+static mfq_status read_cursor(const mfq_reader *r, const char *file, int64_t *offset, mfq_error *error) {
     struct stat status;
     uint64_t word = 0;
     *offset = -1;
-    if (!name_cursor(name, file, sizeof file))
-        return mfqi_fail(error, MFQ_E_ARGUMENT, -1, NAME_RULE);
     int fd = mfqi_open_file(r->directory, file, O_RDONLY, &status);
     if (fd < 0)
         return errno == ENOENT ? MFQ_EMPTY : mfqi_fail_disk(r, error, -1, file);
@@ -77,6 +74,14 @@ mfq_status mfq_stored_offset(mfq_reader *r, const char *name, int64_t *offset, m
         mfqi_fail_disk(r, error, -1, file);
     close(fd);
     return n < 0 ? MFQ_E_DISK : parse_cursor(r, n < (ssize_t)sizeof word ? 0 : word, file, offset, error);
+}
+
+mfq_status mfq_stored_offset(mfq_reader *r, const char *name, int64_t *offset, mfq_error *error) {
+    char file[NAME_MAX_LENGTH + 40];
+    *offset = -1;
+    if (!name_cursor(name, file, sizeof file))
+        return mfqi_fail(error, MFQ_E_ARGUMENT, -1, NAME_RULE);
+    return read_cursor(r, file, offset, error);
 }
 
 /* ---- locks ---- */
@@ -190,25 +195,56 @@ static int is_other_file(const mfq_reader *r) {
     return (inode != 0 && inode != r->meta_stat.st_ino) || (birth != 0 && own_birth != 0 && birth != own_birth);
 }
 
-/* Whether every cursor is at or before the end, and none is damaged. */
-static int are_cursors_within(mfq_reader *r, int64_t end) {
-    int64_t offset;
-    mfq_status status = mfq_stored_offset(r, "", &offset, NULL);
-    int within = status >= 0 && offset <= end;
-    DIR *folder = mfqi_open_folder(r->directory, "offset/consumers");
+/* The end of a group's last hand-out (docs/FORMAT.md, section 15). */
+static mfq_status read_group(const mfq_reader *r, const char *file, int64_t *end, mfq_error *error) {
+    uint8_t head[64] = {0};
+    uint64_t next = 0;
+    uint32_t sum, version, kind;
+    struct stat status;
+    *end = -1;
+    int fd = mfqi_open_file(r->directory, file, O_RDONLY, &status);
+    if (fd < 0)
+        return errno == ENOENT ? MFQ_EMPTY : mfqi_fail_disk(r, error, -1, file);
+    int is_whole = status.st_size >= PAGE + 16384 * 64 && mfqi_read_at(fd, head, sizeof head, 0) == (ssize_t)sizeof head
+        && mfqi_read_at(fd, &next, sizeof next, 128) == (ssize_t)sizeof next
+        && mfqi_read_at(fd, end, sizeof *end, PAGE + (int64_t)(next & 0xFFFFu) * 64 + 24) == (ssize_t)sizeof *end;
+    close(fd);
+    memcpy(&version, head + 8, 4);
+    memcpy(&kind, head + 12, 4);
+    memcpy(&sum, head + 60, 4);
+    if (is_whole && memcmp(head, "MFQGROUP", 8) == 0 && sum == mfqi_page_crc(head, 60) && version == 1 && kind == 1
+        && memcmp(head + 16, r->info.store_id, 16) == 0 && (next & 0xFFFFu) < 8192 && *end >= 0 && *end <= OFFSET_MAX
+        && *end % 8 == 0)
+        return MFQ_OK;
+    return mfqi_fail(error, MFQ_E_CORRUPT, -1, "A group is damaged: file=%s, path=%.80s.", file, r->path);
+}
+
+typedef mfq_status read_place(const mfq_reader *r, const char *file, int64_t *offset, mfq_error *error);
+
+/* Whether what each file of a folder has is at or before the end of the log, and none is damaged. By its file's own name. */
+static int are_within(const mfq_reader *r, const char *folder_name, const char *suffix, read_place *read, int64_t end) {
+    int within = 1;
+    DIR *folder = mfqi_open_folder(r->directory, folder_name);
     for (struct dirent *entry; within && folder != NULL && (entry = readdir(folder)) != NULL;) {
-        char name[NAME_MAX_LENGTH + 1];
-        size_t length = strlen(entry->d_name);
-        if (length < 7 || length - 7 > NAME_MAX_LENGTH || strcmp(entry->d_name + length - 7, ".cursor") != 0)
+        char file[NAME_MAX + 40];
+        int64_t offset;
+        size_t length = strlen(entry->d_name), ending = strlen(suffix);
+        if (length < ending || strcmp(entry->d_name + length - ending, suffix) != 0)
             continue;
-        memcpy(name, entry->d_name, length - 7);
-        name[length - 7] = '\0';
-        status = mfq_stored_offset(r, name, &offset, NULL);
-        within = status >= 0 && offset <= end;
+        snprintf(file, sizeof file, "%s/%s", folder_name, entry->d_name);
+        within = read(r, file, &offset, NULL) >= 0 && offset <= end;
     }
     if (folder != NULL)
         closedir(folder);
     return within;
+}
+
+/* Whether no consumer and no group is beyond the end: messages that are appended there would count as read. */
+static int are_readers_within(const mfq_reader *r, int64_t end) {
+    int64_t offset;
+    return read_cursor(r, "offset/consumer.cursor", &offset, NULL) >= 0 && offset <= end
+        && are_within(r, "offset/consumers", ".cursor", read_cursor, end)
+        && are_within(r, "offset/groups", ".group", read_group, end);
 }
 
 /* Whether the log ends at or after everything that was seen published, in whole batches, and nothing is after its end. */
@@ -226,7 +262,7 @@ static int is_log_clean(mfq_reader *r) {
     mfqi_leave(&p);
     uint64_t allocated = control(r, C_ALLOCATED);
     if (status != MFQ_EMPTY || is_open_batch || allocated > (uint64_t)OFFSET_MAX || (uint64_t)end < control(r, C_TAIL)
-        || (uint64_t)end < control(r, C_CONFIRMED) || (uint64_t)end < control(r, C_FLUSHED) || !are_cursors_within(r, end))
+        || (uint64_t)end < control(r, C_CONFIRMED) || (uint64_t)end < control(r, C_FLUSHED) || !are_readers_within(r, end))
         return 0;
     for (int64_t at = end; at < (int64_t)allocated;) {
         char name[48];

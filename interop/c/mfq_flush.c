@@ -20,7 +20,7 @@ mfq_status mfqi_poisoned(const mfq_reader *r, mfq_error *error) {
         "A flush of the store has failed: close it in every process, then open it from C#: path=%.110s.", r->path);
 }
 
-static int is_poisoned(const mfq_reader *r) { return (control(r, C_FLAG) & POISON) != 0; }
+int mfqi_is_poisoned(const mfq_reader *r) { return (control(r, C_FLAG) & POISON) != 0; }
 
 static void interrupt(const mfq_reader *r, int sequence_at) {
     __atomic_add_fetch(control_word(r, sequence_at), 1, __ATOMIC_SEQ_CST);
@@ -150,7 +150,7 @@ static mfq_status write_checkpoint(mfq_producer *p, int64_t offset, mfq_error *e
     uint8_t pages[2 * PAGE] = {0}, former[PAGE] = {0}, *page = pages;
     struct stat state;
     uint64_t epoch = control(r, C_EPOCH);
-    if (is_poisoned(r))
+    if (mfqi_is_poisoned(r))
         return mfqi_poisoned(r, error);
     struct record newest = mfqi_read_record(r, name);
     int fd = mfqi_open_or_make(r, name, &state), is_written = 1;
@@ -274,7 +274,7 @@ static mfq_status flush_once(mfq_producer *p, mfq_error *error) {
     const mfq_reader *r = p->store;
     int64_t length = r->info.segment_length, from = (int64_t)control(r, C_CONFIRMED);
     /* The last leader may have failed: only that process heard of the error. */
-    if (is_poisoned(r))
+    if (mfqi_is_poisoned(r))
         return mfqi_poisoned(r, error);
     if (control(r, C_CORRUPT) != 0 || from < 0 || from % 8 != 0 || from > OFFSET_MAX)
         return mfqi_fail(error, MFQ_E_CORRUPT, from, "Nothing is confirmed in a damaged log: path=%.140s.", r->path);
@@ -295,11 +295,11 @@ static mfq_status flush_once(mfq_producer *p, mfq_error *error) {
     if (status == MFQ_OK && mfqi_now_ms() - p->checkpoint_ms >= 1000
         && (status = mfqi_check_replaced(r, error)) == MFQ_OK)
         status = write_checkpoint(p, to, error);
-    if (status == MFQ_OK && is_poisoned(r))
+    if (status == MFQ_OK && mfqi_is_poisoned(r))
         status = mfqi_poisoned(r, error);
     if (status != MFQ_OK) {
         /* Alive. After a failed sync the mark stays, as the poison does. */
-        if (!is_poisoned(r))
+        if (!mfqi_is_poisoned(r))
             __atomic_store_n(control_word(r, C_FLUSH_TARGET), 0, __ATOMIC_RELEASE);
         return status;
     }
@@ -332,7 +332,7 @@ mfq_status mfqi_wait_durable(mfq_producer *p, int64_t goal, mfq_error *error) {
     int timeout = p->options.flush_timeout_ms;
     int64_t end = timeout > 0 ? mfqi_now_ms() + timeout : INT64_MAX, pause = 2, checked = mfqi_now_ms();
     for (int64_t confirmed; (confirmed = (int64_t)control(r, C_CONFIRMED)) < goal;) {
-        if (is_poisoned(r))
+        if (mfqi_is_poisoned(r))
             return mfqi_poisoned(r, error);
         int leads = try_lead(p);
         if (leads == 0) {

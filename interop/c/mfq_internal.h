@@ -260,6 +260,7 @@ uint64_t mfqi_padding_header(const mfq_reader *r, int64_t offset, int64_t length
 
 /* mfq_flush.c */
 mfq_status mfqi_poisoned(const mfq_reader *r, mfq_error *error);
+int mfqi_is_poisoned(const mfq_reader *r);
 mfq_status mfqi_poison(const mfq_reader *r, mfq_error *error);
 void mfqi_keep_unflushed(mfq_producer *p);
 void mfqi_end_flushing(mfq_producer *p);

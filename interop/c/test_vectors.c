@@ -2,6 +2,7 @@
  * The test program of the C library; the tests in C# drive it.
  *
  *   dump STORE…                 what a reader answers, in lines, for each store
+ *   attach STORE…               what a consumer and then a producer answer that come alone, in lines; they write to the stores
  *   follow STORE COUNT MS       waits for so many messages and prints them as text, a line each
  *   consume STORE NAME COUNT MS the same as a named consumer that commits each; then prints the stored offset
  *   hold STORE NAME             opens a consumer, prints "held", and keeps it until standard input ends
@@ -24,6 +25,7 @@
 #define _GNU_SOURCE
 #endif
 #include "mfq.h"
+#include "test_stores.h"
 #ifdef MFQ_TEST
 #include "mfq_internal.h" /* declares the steps */
 #endif
@@ -78,9 +80,11 @@ static void dump_headers(const mfq_message *message) {
     }
 }
 
+/* Of a consumer that somebody may open: no capitals, no device of Windows. */
 static int is_cursor(const char *name) {
     size_t length = strlen(name);
-    return length > 7 && strcmp(name + length - 7, ".cursor") == 0;
+    return strpbrk(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == NULL && strncmp(name, "nul.", 4) != 0 && length > 7
+        && strcmp(name + length - 7, ".cursor") == 0;
 }
 
 static void dump_cursor(mfq_reader *reader, const char *name) {
@@ -126,6 +130,24 @@ static void dump(const char *path) {
     }
     free(names);
     mfq_close(reader);
+}
+
+/* ---- attach ---- */
+
+static void attach(const char *path) {
+    mfq_reader *consumer;
+    mfq_producer *producer;
+    mfq_message message;
+    long count = 0;
+    printf("store %s\n", path);
+    mfq_status status = mfq_consumer_open(path, "attach", MFQ_EARLIEST, &consumer, NULL);
+    while (status == MFQ_OK && mfq_read(consumer, &message, NULL) == MFQ_OK)
+        count++;
+    printf("consume %s %ld\n", mfq_status_name(status), count);
+    mfq_close(status == MFQ_OK ? consumer : NULL);
+    status = mfq_producer_open(path, NULL, &producer, NULL);
+    printf("produce %s\n", mfq_status_name(status));
+    mfq_producer_close(status == MFQ_OK ? producer : NULL);
 }
 
 /* ---- follow and consume ---- */
@@ -405,28 +427,6 @@ static int compare_crc(void) {
 
 /* ---- mutate ---- */
 
-enum { FILES_MAX = 16, VECTORS_MAX = 256, MESSAGES_MAX = 1024 };
-
-struct file {
-    char name[96];
-    uint8_t *data;
-    size_t length;
-};
-
-struct known {
-    int64_t offset;
-    uint8_t *data;
-    size_t length;
-};
-
-struct vector {
-    char path[512];
-    struct file files[FILES_MAX];
-    int file_count;
-    struct known *messages;
-    int message_count;
-};
-
 static uint64_t random_state;
 static long joined;
 
@@ -439,84 +439,6 @@ static uint64_t next_random(void) {
 
 static size_t pick(size_t count) { return count == 0 ? 0 : (size_t)(next_random() % count); }
 
-static void *allocate(size_t size) {
-    void *memory = malloc(size == 0 ? 1 : size);
-    if (memory == NULL)
-        abort();
-    return memory;
-}
-
-static void load_folder(struct vector *vector, const char *folder) {
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s", vector->path, folder);
-    DIR *entries = opendir(path);
-    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
-        struct stat status;
-        snprintf(path, sizeof path, "%s/%s%s", vector->path, folder, entry->d_name);
-        if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || vector->file_count == FILES_MAX)
-            continue;
-        struct file *file = &vector->files[vector->file_count++];
-        snprintf(file->name, sizeof file->name, "%s%.60s", folder, entry->d_name);
-        file->length = (size_t)status.st_size;
-        file->data = (uint8_t *)allocate(file->length);
-        FILE *stream = fopen(path, "rb");
-        if (stream == NULL || fread(file->data, 1, file->length, stream) != file->length)
-            abort();
-        fclose(stream);
-    }
-    if (entries != NULL)
-        closedir(entries);
-}
-
-/* Whether a whole message is at a position of a segment, by a checksum of our own over the log id. */
-static int is_message(const uint8_t *id, const struct file *file, int64_t start, size_t at, uint32_t *low) {
-    uint32_t sum;
-    uint8_t padded[8] = {0};
-    memcpy(low, file->data + at, 4);
-    memcpy(&sum, file->data + at + 4, 4);
-    uint32_t state = *low >> 28 & 7u;
-    size_t length = *low & 0x0FFFFFFFu, whole = length & ~(size_t)7;
-    if ((state != 2 && state != 4) || length > file->length - at - 8)
-        return 0;
-    uint64_t first = (uint64_t)(start + (int64_t)at) / 8 ^ (uint64_t)*low << 32;
-    uint32_t crc = mfq_crc32c_by_table(UINT32_MAX, id, 16);
-    crc = mfq_crc32c_by_table(crc, &first, 8);
-    crc = mfq_crc32c_by_table(crc, file->data + at + 8, whole);
-    memcpy(padded, file->data + at + 8 + whole, length - whole);
-    return (length == whole ? crc : mfq_crc32c_by_table(crc, padded, 8)) == sum;
-}
-
-/* Everything that may be read, whatever the other files say: the whole messages at their places. */
-static void learn(struct vector *vector) {
-    const uint8_t *meta = NULL;
-    load_folder(vector, "");
-    load_folder(vector, "commitlog/");
-    load_folder(vector, "offset/");
-    load_folder(vector, "locks/");
-    vector->messages = (struct known *)allocate(MESSAGES_MAX * sizeof *vector->messages);
-    for (int i = 0; i < vector->file_count; i++)
-        if (strcmp(vector->files[i].name, "queue.meta") == 0 && vector->files[i].length >= 96)
-            meta = vector->files[i].data;
-    for (int i = 0; i < vector->file_count && meta != NULL; i++) {
-        const struct file *file = &vector->files[i];
-        long long start;
-        if (sscanf(file->name, "commitlog/%20lld.log", &start) != 1)
-            continue;
-        for (size_t at = 0; at + 8 <= file->length && vector->message_count < MESSAGES_MAX; at += 8) {
-            uint32_t low;
-            if (!is_message(meta + 56, file, start, at, &low) && !is_message(meta + 80, file, start, at, &low))
-                continue;
-            struct known *known = &vector->messages[vector->message_count++];
-            size_t length = low & 0x0FFFFFFFu, block = low >> 31 != 0 && length > 0 ? (size_t)file->data[at + 8] * 8 : 0;
-            block = block <= length ? block : 0;
-            known->offset = start + (int64_t)at;
-            known->length = length - block;
-            known->data = (uint8_t *)allocate(known->length);
-            memcpy(known->data, file->data + at + 8 + block, known->length);
-        }
-    }
-}
-
 static void write_file(const char *scratch, const char *name, const uint8_t *data, size_t length) {
     char path[1024];
     snprintf(path, sizeof path, "%s/%s", scratch, name);
@@ -524,20 +446,6 @@ static void write_file(const char *scratch, const char *name, const uint8_t *dat
     if (fd < 0 || write(fd, data, length) != (ssize_t)length)
         abort();
     close(fd);
-}
-
-static void seal(uint8_t *page) {
-    uint32_t sum = ~mfq_crc32c(UINT32_MAX, page, 4092);
-    memcpy(page + 4092, &sum, 4);
-}
-
-static void seal_control(uint8_t *page) {
-    static const struct { size_t at, length; } covered[] = {{0, 48}, {768, 8}, {1024, 8}, {1920, 8}, {64, 8}};
-    uint32_t sum = UINT32_MAX;
-    for (size_t i = 0; i < sizeof covered / sizeof covered[0]; i++)
-        sum = mfq_crc32c(sum, page + covered[i].at, covered[i].length);
-    sum = ~sum;
-    memcpy(page + 48, &sum, 4);
 }
 
 /* Changes a copy of a file; gives its new length. */
@@ -581,8 +489,8 @@ static size_t change(const struct file *file, uint8_t *copy) {
 
 /* Gives a message another content under a right checksum, as somebody may who wants to break the reader. */
 static void forge(const struct vector *vector, const struct file *file, const uint8_t *id, uint8_t *copy) {
-    long long start;
-    if (vector->message_count == 0 || sscanf(file->name, "commitlog/%20lld.log", &start) != 1)
+    int64_t start = segment_start(file->name);
+    if (vector->message_count == 0 || start < 0)
         return;
     int64_t at = vector->messages[pick((size_t)vector->message_count)].offset - start;
     if (at < 0 || (size_t)at + 16 > file->length)
@@ -620,11 +528,7 @@ static int check(const struct vector *vector, const char *scratch, int is_forged
         mfq_get_headers(&message, &headers);
         for (size_t i = 0; i < headers.key_length; i++)
             sum = (uint8_t)(sum + headers.key[i]);
-        int is_known = is_forged;
-        for (int i = 0; i < vector->message_count && !is_known; i++)
-            is_known = vector->messages[i].offset == message.offset && vector->messages[i].length == message.length
-                && memcmp(vector->messages[i].data, message.data, message.length) == 0;
-        wrong += !is_known || message.offset <= last;
+        wrong += (!is_forged && !is_known(vector, &message)) || message.offset <= last;
         last = message.offset;
     }
     (void)mfq_stored_offset(reader, "", &offset, NULL);
@@ -669,22 +573,15 @@ static void empty_folder(const char *path) {
 
 static int mutate(const char *vectors, const char *scratch, long count, double seconds, uint64_t seed) {
     static struct vector all[VECTORS_MAX];
-    static const char *const folders[] = {"", "/commitlog", "/offset", "/offset/consumers", "/locks"};
+    int total = load_vectors(vectors, all), wrong = 0, in_order = -1;
+    static const char *const folders[] = {"", "/commitlog", "/offset", "/offset/consumers", "/offset/groups",
+        "/offset/producers", "/locks", "/salvage"};
     char path[1024];
-    int total = 0, wrong = 0, in_order = -1;
     long done = 0;
     random_state = seed * 2654435761u + 1;
-    DIR *entries = opendir(vectors);
-    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL && total < VECTORS_MAX;) {
-        struct stat status;
-        snprintf(all[total].path, sizeof all[total].path, "%s/%.200s", vectors, entry->d_name);
-        if (entry->d_name[0] != '.' && stat(all[total].path, &status) == 0 && S_ISDIR(status.st_mode)) {
-            in_order = strcmp(entry->d_name, "in-order") == 0 ? total : in_order;
-            learn(&all[total++]);
-        }
-    }
-    if (entries != NULL)
-        closedir(entries);
+    for (int i = 0; i < total; i++)
+        if (strstr(all[i].path, "/in-order") != NULL)
+            in_order = i;
     if (total == 0)
         return 2;
     struct timespec began, now;
@@ -741,13 +638,7 @@ static int mutate(const char *vectors, const char *scratch, long count, double s
         }
     }
     printf("%ld stores, joined %ld times, %d wrong messages\n", done, joined, wrong);
-    for (int i = 0; i < total; i++) {
-        for (int k = 0; k < all[i].file_count; k++)
-            free(all[i].files[k].data);
-        for (int k = 0; k < all[i].message_count; k++)
-            free(all[i].messages[k].data);
-        free(all[i].messages);
-    }
+    free_vectors(all, total);
     return wrong != 0;
 }
 
@@ -755,6 +646,11 @@ int main(int count, char **arguments) {
     if (count >= 3 && strcmp(arguments[1], "dump") == 0) {
         for (int i = 2; i < count; i++)
             dump(arguments[i]);
+        return 0;
+    }
+    if (count >= 3 && strcmp(arguments[1], "attach") == 0) {
+        for (int i = 2; i < count; i++)
+            attach(arguments[i]);
         return 0;
     }
     if (count == 5 && strcmp(arguments[1], "follow") == 0)

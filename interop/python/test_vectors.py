@@ -2,6 +2,7 @@
 """The test program of the Python package; the tests in C# drive it. The lines are those of interop/c/test_vectors.c.
 
     dump STORE…                 what a reader answers, for each store
+    attach STORE…               what a consumer and then a producer answer that come alone; they write to the stores
     follow STORE COUNT MS       waits for so many messages and prints them as text
     consume STORE NAME COUNT MS the same as a named consumer that commits each; then prints the stored offset
     hold STORE NAME             opens a consumer, prints "held", and keeps it until standard input ends
@@ -65,6 +66,23 @@ def dump(path: str) -> None:
                 print(f'cursor "{name}" {error.kind}')
 
 
+def attach(path: str) -> None:
+    print(f"store {path}")
+    status, count = "ok", 0
+    try:
+        with mfq.Consumer(path, "attach") as consumer:
+            count = sum(1 for _ in consumer)
+    except mfq.QueueError as error:
+        status = error.kind
+    print(f"consume {status} {count}")
+    status = "ok"
+    try:
+        mfq.Producer(path).close()
+    except mfq.QueueError as error:
+        status = error.kind
+    print(f"produce {status}")
+
+
 def follow(path: str, name: str | None, count: int, seconds: float) -> int:
     try:
         reader = mfq.Reader(path) if name is None else mfq.Consumer(path, name)
@@ -74,7 +92,11 @@ def follow(path: str, name: str | None, count: int, seconds: float) -> int:
     with reader:
         print(f"opened {reader.offset}", flush=True)
         for _ in range(count):
-            message = reader.wait(seconds)
+            try:
+                message = reader.wait(seconds)
+            except mfq.QueueError as error:
+                print(f"wait: {error.kind}: {error}", file=sys.stderr)
+                return 1
             if message is None:
                 print("wait: empty", file=sys.stderr)
                 return 1
@@ -130,6 +152,10 @@ def main(arguments: list[str]) -> int:
         case ["dump", *paths]:
             for path in paths:
                 dump(path)
+            return 0
+        case ["attach", *paths]:
+            for path in paths:
+                attach(path)
             return 0
         case ["follow", path, count, ms]:
             return follow(path, None, int(count), int(ms) / 1000)

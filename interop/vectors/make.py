@@ -13,6 +13,11 @@ cases whose `boot` is "this": a reader has to know it as the present boot. The J
     messages  in order, from the log start: offset, next (offset after it), payload (hex), headers (null, or see `Headers`)
     end       what the read after the last message gives: "empty", "corrupt" or "removed"; and at which offset
     cursors   name -> the stored offset; null for a new consumer; "corrupt"
+    attach    what a consumer or a producer that cannot recover must say when it comes alone: "ok", "recovery", or as `open`
+    recovered null, or the epoch after C# has opened the store; the messages are the same then
+    floors    group -> the offset before which it is done, for retention and producers with a limit; "corrupt"
+    producers id -> the last sequence of that producer, for C#
+    number    null, or the number of the first message, for C#
 """
 
 import json
@@ -140,6 +145,11 @@ class Store:
     extra: dict[str, bytes] = field(default_factory=dict)
     first: int | None = None
     torn_slot: bool = False
+    attach: str = "recovery"
+    recovered: int | None = None
+    floors: dict[str, object] = field(default_factory=dict)
+    producers: dict[str, int] = field(default_factory=dict)
+    number: int | None = None
 
     def __post_init__(self) -> None:
         self.tail = self.start
@@ -249,12 +259,12 @@ class Store:
 
     def control_page(self) -> bytes:
         words = {"stage": 1, "tail": 0, "confirmed": 0, "allocated": 0, "log_start": 0, "exclusive": 0, "corrupt": 0,
-                 "flushed": 0, "break": False, **(self.control or {})}
+                 "flushed": 0, "break": False, "flag": 0, **(self.control or {})}
         page = bytearray(PAGE)
         struct.pack_into("<8s16s16sq", page, 0, b"MFQCTRL2", STORE_ID, self.boot_id(), self.epoch)
-        for at, word in ((56, "stage"), (64, "flushed"), (128, "tail"), (256, "confirmed"), (384, "allocated"),
+        for at, word in ((56, "stage"), (64, "flushed"), (128, "tail"), (256, "confirmed"), (384, "allocated"), (640, "flag"),
                          (768, "log_start"), (1024, "exclusive"), (1920, "corrupt")):
-            struct.pack_into("<q", page, at, words[word])
+            struct.pack_into("<Q", page, at, words[word])
         covered = b"".join(bytes(page[a:a + n]) for a, n in ((0, 48), (768, 8), (1024, 8), (1920, 8), (64, 8)))
         struct.pack_into("<I", page, 48, page_crc(covered) ^ (1 if words["break"] else 0))
         return bytes(page)
@@ -277,6 +287,7 @@ class Store:
             path = f"offset/consumers/{name}.cursor" if name else "offset/consumer.cursor"
             (root / path).write_bytes(struct.pack("<Q", word) + bytes(PAGE - 8))
         for name, data in self.extra.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_bytes(data)
         ok = self.open == "ok"
         answer = {
@@ -291,6 +302,11 @@ class Store:
             "messages": self.messages if ok else [],
             "end": {"kind": self.end, "offset": self.tail if self.end_at is None else self.end_at} if ok else None,
             "cursors": self.expected_cursors,
+            "attach": self.attach if ok else self.open,
+            "recovered": self.recovered,
+            "floors": self.floors,
+            "producers": self.producers,
+            "number": self.number,
         }
         (folder / f"{self.name}.json").write_text(json.dumps(answer, indent=1) + "\n")
 
@@ -368,16 +384,6 @@ def make_whole() -> None:
     s.add(b"before")
     s.claim(3)
     s.batch(b"after", b"the claim")
-
-    s = case("in-order", "A store as an orderly end leaves it: whoever comes next has nothing to repair.", boot="this")
-    for i in range(20):
-        s.add(bytes([i]) * 300)
-    s.segment(2 * PAGE)
-    s.control = {"tail": s.tail, "confirmed": PAGE, "allocated": 2 * PAGE, "flushed": PAGE}
-    s.checkpoint = PAGE
-    s.cursors = {"": cursor_word(s.tail)}
-    s.expected_cursors = {"": s.tail}
-    s.extra = {"locks/slots": bytes(65536), "locks/producers": b""}
 
     s = case("rest-of-8", "A segment whose last 8 bytes are a padding of length 0, and one that ends with its last message.")
     s.add(bytes(PAGE - 16 - 8))
@@ -469,6 +475,184 @@ def make_whole() -> None:
                  "far": cursor_word((1 << 57) - 8)}
     s.expected_cursors = {"": first, "second": second, "new": None, "zeros": "corrupt", "flipped": "corrupt",
                           "no-mark": "corrupt", "far": (1 << 57) - 8}
+
+
+def make_orderly() -> None:
+    """Stores that nobody has open, in this boot: whoever comes alone asks whether a recovery would change anything."""
+
+    def orderly(name: str, what: str, attach: str = "ok", recovered: int | None = None, **settings) -> Store:
+        s = case(name, what, boot="this", attach=attach, recovered=recovered, **settings)
+        for i in range(20):
+            s.add(bytes([i]) * 300)
+        s.segment(s.start + 2 * PAGE)
+        s.checkpoint = s.start + PAGE
+        s.control = {"tail": s.tail, "confirmed": s.checkpoint, "allocated": s.start + 2 * PAGE, "flushed": s.checkpoint,
+                     "log_start": s.start}
+        s.cursors = {"": cursor_word(s.tail)}
+        s.expected_cursors = {"": s.tail}
+        s.extra = {"locks/slots": bytes(65536), "locks/producers": b""}
+        return s
+
+    orderly("in-order", "A store as an orderly end leaves it: whoever comes next has nothing to repair.", recovered=0)
+
+    def needs(name: str, what: str, recovered: int | None = None) -> Store:
+        return orderly(f"alone-{name}", what, "recovery", recovered)
+
+    needs("stage", "A recovery was cut short.").control["stage"] = 2
+    needs("exclusive", "An Exclusive producer died at work.", 0).control["exclusive"] = 1
+    needs("corrupt", "The last recovery has found damage.").control["corrupt"] = PAGE + 1
+    needs("allocated", "Blocks up to an offset that cannot be.").control["allocated"] = 1 << 60
+    s = needs("claim", "A claim whose owner is dead.", 0)
+    s.extra["locks/slots"] = bytes(7 * 16) + struct.pack("<I", 3) + bytes(65536 - 7 * 16 - 4)
+    s.extra["locks/slot-0007"] = b""
+    s.claim(100)
+    s = needs("batch", "A batch that is not whole.")
+    s.add(b"the first of two", state=IN_BATCH)
+    s = needs("dirt", "A byte after the end of the log.", 1)
+    s.put(s.tail + 160, b"x")
+    needs("tail-hint", "The log ends before the tail hint: memory was lost.", 1).control["tail"] += 8
+    needs("flushed", "The log ends before what was flushed: memory was lost.", 1).control["flushed"] = 2 * PAGE - 8
+    s = needs("cursor", "A cursor beyond the end of the log: memory was lost.", 1)
+    s.cursors["far"] = cursor_word(s.tail + 64)
+    s.expected_cursors["far"] = s.tail + 64
+    s = needs("damaged-cursor", "A damaged cursor.")
+    s.cursors["zeros"] = 0
+    s.expected_cursors["zeros"] = "corrupt"
+    del needs("slots", "The table of slots is missing.").extra["locks/slots"]
+    s = orderly("odd-cursors", "Cursors of names that no consumer may have any more: they count as cursors, at their offsets.")
+    s.extra["offset/consumers/nul.cursor"] = struct.pack("<Q", cursor_word(304)) + bytes(PAGE - 8)
+    s.extra["offset/consumers/Upper.cursor"] = struct.pack("<Q", cursor_word(304)) + bytes(PAGE - 8)
+    s = needs("odd-cursor", "A cursor of such a name beyond the end of the log: memory was lost.", 1)
+    s.extra["offset/consumers/nul.cursor"] = struct.pack("<Q", cursor_word(s.tail + 64)) + bytes(PAGE - 8)
+
+    # A failed sync: the page cache may show what the disk never got.
+    poison = "A sync has failed: readers read, and whoever would join is sent to C#, which reads all of it again."
+    orderly("poison-file", poison, "recovery", 1).extra["poison"] = b""
+    orderly("poison-bit", f"The file could not be made. {poison}", "recovery", 1).control["flag"] = 1 << 63
+    s = orderly("poison-both", f"With a sleeper's flag. {poison}", "recovery", 1)
+    s.control["flag"], s.extra["poison"] = 1 << 63 | 8, b"what it holds does not count"
+    s = orderly("poison-without-control", poison, "recovery", 1)
+    s.control, s.extra["poison"] = None, b""
+
+    make_salvage(orderly)
+    make_hints(orderly)
+
+
+def make_salvage(orderly) -> None:
+    """What a recovery has cut off is kept. It concerns readers that were there before, and nobody who comes later."""
+    old = Store("", "")
+    for i in range(5):
+        old.add(bytes([200 + i]) * 100)
+    cut = bytes(old.segments[0])
+
+    def names(*cuts: tuple[int, int, int]) -> dict[str, bytes]:
+        return {f"salvage/{start:020}-from-{tail:020}-epoch-{epoch}.cut": cut for start, tail, epoch in cuts}
+
+    s = orderly("salvage", "A recovery has cut the log at 608; messages were appended since.", epoch=1)
+    s.extra |= names((0, 608, 1))
+    s = orderly("salvage-twice", "Two recoveries; the checkpoint and its epoch are of the last one.", epoch=2)
+    s.extra |= names((0, 608, 1), (PAGE, PAGE + 304, 2), (2 * PAGE, PAGE + 304, 2))
+    s = case("salvage-without-control", "The same; the checkpoint alone has the epoch.", epoch=2, checkpoint=PAGE)
+    for i in range(20):
+        s.add(bytes([i]) * 300)
+    s.extra |= names((0, 608, 1), (0, 304, 2))
+    s = orderly("salvage-of-later", "Names of an epoch that the store has not reached: no cut.", epoch=1)
+    s.extra |= names((0, 0, 9))
+    s = orderly("salvage-names", "Files of other names, and what a repair sets aside.", epoch=1)
+    for name in ("notes.txt", "x.cut", "0-from-0-epoch-9.cut.tmp", "repair-20260102T030405Z-x.log", "-from--epoch-.cut"):
+        s.extra[f"salvage/{name}"] = b"x"
+
+
+def group_file(next_record: int, ranges: list, singles: list, store_id: bytes = STORE_ID) -> bytes:
+    """Section 15. A range is (kind, start, end, done bits, count), a single (kind, message, own tag as its content has it)."""
+    owner, tag = 7 << 20 | 3, 5
+    data = bytearray(PAGE + 64 * 16384)
+    head = struct.pack("<8sII16sq20x", b"MFQGROUP", 1, 1, store_id, 1_767_323_045_678)
+    data[0:64] = head + struct.pack("<I", page_crc(head))
+    struct.pack_into("<Q", data, 128, next_record | 9 << 16)
+    struct.pack_into("<Q", data, 256, (1 << 63) - 1)
+    struct.pack_into("<Q", data, 384, len(ranges) | len(singles) << 32)
+    for i, (kind, start, end, done, count) in enumerate(ranges):
+        state = kind | 1 << 2 | tag << 8 | (owner << 32 if kind else 0)
+        struct.pack_into("<QQQQQ", data, PAGE + 64 * i, state, done | tag << 32, start, end, count)
+    for i, (kind, message, own_tag) in enumerate(singles):
+        state = kind | 2 << 2 | tag << 8 | (owner << 32 if kind in (1, 2) else 0)
+        struct.pack_into("<QQQQQQQQ", data, PAGE + 64 * (8192 + i), state, 0, message, 0, 1 | own_tag << 16 | tag << 40, 0, 0, 1)
+    return bytes(data)
+
+
+def group_saved(end: int, records: list, epoch: int = 0) -> bytes:
+    """Each record is (start, end, done bits, count, deliveries)."""
+    data = struct.pack("<8s16sqqI20x", b"MFQGRPS1", STORE_ID, epoch, end, len(records))
+    for start, after, done, count, deliveries in records:
+        data += struct.pack("<qqIBBxxq", start, after, done, count, deliveries, 0)
+    return data + struct.pack("<I", page_crc(data))
+
+
+def make_hints(orderly) -> None:
+    """Groups, the index and producers with an id. Readers in other languages leave them alone."""
+    done, filling, held, waiting = 0, 1, 2, 3
+
+    s = orderly("groups", "Groups: no cursors, and each holds messages back from its floor on.", recovered=0)
+    at = [m["offset"] for m in s.messages]
+    table = group_file(2, [
+        (done, 0, at[2], 0, 2), (held, at[2], at[6], 0b11, 4), (held, at[6], at[10], 0, 4), (filling, 0, at[4], 0, 4),
+    ], [(waiting, at[1], 5), (done, 0, 5), (filling, 0, 4), (waiting, at[12], 5)])
+    s.extra["offset/groups/workers.group"] = table
+    s.extra["offset/groups/workers.saved"] = group_saved(at[10], [(at[2], at[6], 3, 4, 0), (at[1], 0, 0, 0, 2)])
+    # A range that is being filled counts once `next` names it.
+    s.extra["offset/groups/filling.group"] = group_file(1, [(done, 0, at[3], 0, 3), (filling, at[3], at[5], 0, 2)], [])
+    s.extra["offset/groups/at-the-end.cursor.group"] = group_file(0, [(done, s.tail, s.tail, 0, 0)], [])
+    s.extra["offset/groups/no-group.saved"] = group_saved(0, [])
+    s.extra["offset/groups/no-group.cursor"] = struct.pack("<Q", cursor_word(0)) + bytes(PAGE - 8)
+    s.floors = {"workers": at[1], "filling": at[3], "at-the-end.cursor": s.tail}
+
+    def group(name: str, what: str, file: bytes, floor: object, attach: str = "recovery", recovered: int | None = None) -> None:
+        s = orderly(f"group-{name}", what, attach, recovered)
+        s.extra["offset/groups/g.group"] = file
+        s.extra["offset/groups/g.saved"] = group_saved(at[3], [])
+        s.floors = {"g": floor}
+
+    fresh = group_file(0, [(done, at[3], at[3], 0, 0)], [])
+    group("alone", "A group that has handed nothing out.", fresh, at[3], "ok", 0)
+    group("beyond", "The last hand-out ends beyond the log: memory was lost.",
+          group_file(0, [(done, 0, s.tail + 64, 0, 1)], []), s.tail + 64, recovered=1)
+    group("checksum", "The checksum of a group's head is wrong.", fresh[:60] + b"1234" + fresh[64:], "corrupt", recovered=0)
+    group("short", "A group's file is too short.", fresh[:-1], "corrupt", recovered=0)
+    one = [(done, 0, 0, 0, 0)]
+    group("foreign", "A group's file is another store's.", group_file(0, one, [], OTHER_ID), "corrupt", recovered=0)
+    group("next", "`next` names a record that there is not.", group_file(8192, one, []), "corrupt", recovered=0)
+    group("end", "The last hand-out ends where no frame can.", group_file(0, [(done, 0, 7, 0, 0)], []), "corrupt", recovered=0)
+
+    def index(name: str, what: str, number: int, series: int = 7, flip: int | None = None) -> None:
+        s = orderly(f"index-{name}", what, recovered=0, number=number, start=PAGE, log_start_file=PAGE)
+        page = bytearray(struct.pack("<8sII16sI4xqI8x", b"MFQINDEX", 1, 12, STORE_ID, 7, 0, 18))
+        page += struct.pack("<I", page_crc(bytes(page)))
+        # 1,000 messages were before what is here.
+        entry = struct.pack("<qqqI", PAGE, 1000, 17_674_000_000_000_000, series)
+        entry += struct.pack("<I", page_crc(STORE_ID + entry))
+        page += bytes(PAGE - len(page) + 32) + entry
+        if flip is not None:
+            page[flip] ^= 1
+        s.extra["offset/index"] = bytes(page)
+
+    index("whole", "An index by which the first message has the number 1,000.", 1000)
+    index("series", "Its entries are of another series: they do not count.", 0, series=8)
+    index("entry", "The checksum of its entry is wrong.", 0, flip=PAGE + 40)
+    index("page", "The checksum of its page is wrong: there is no index.", 0, flip=16)
+
+    s = orderly("producer-file", "A producer with an id: what its file has, and what its messages after that have.")
+    offset = s.tail
+    for producer, carried in (((77, 6), False), ((77, 9), False), ((77, 8), False), ((77, 50), True), ((78, 99), False)):
+        s.add(b"import", Headers(producer=producer, carried=carried))
+    s.control["tail"] = s.tail
+    page = struct.pack("<8sQ16s28x", b"MFQPROD1", 77, STORE_ID)
+    page = page + struct.pack("<I", page_crc(page)) + bytes(64) + struct.pack("<Qq", 5, offset)
+    s.extra["offset/producers/import.producer"] = page + bytes(PAGE - len(page))
+    page = struct.pack("<8sQ16s28x", b"MFQPROD1", 79, STORE_ID)
+    page = page + struct.pack("<I", page_crc(page)) + bytes(64) + struct.pack("<Qq", 12, 0)
+    s.extra["offset/producers/quiet.producer"] = page + bytes(PAGE - len(page))
+    s.recovered, s.producers = 0, {"import": 9, "quiet": 12}
 
 
 def make_damaged() -> None:
@@ -611,6 +795,7 @@ def main() -> int:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     make_whole()
+    make_orderly()
     make_damaged()
     make_refused()
     for store in CASES:

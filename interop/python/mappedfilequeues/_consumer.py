@@ -12,7 +12,8 @@ import time
 from . import _system
 from ._reader import EARLIEST, Message, Reader
 from ._store import (ALLOCATED, BOOT, CONFIRMED, CONSUMERS, CORRUPT, CURSOR_NEW, EPOCH, EXCLUSIVE, FLAG, FLUSHED, LOG_START,
-                     MAY_WAIT, META_INODE, PAGE, POISON, ROOM_FLAG, ROOM_SEQUENCE, STAGE, TAIL, Control, Files, cursor_word)
+                     MAY_WAIT, META_INODE, OFFSET_MAX, PAGE, POISON, ROOM_FLAG, ROOM_SEQUENCE, STAGE, TAIL, Control, Files,
+                     cursor_word)
 from .errors import CorruptError, DeletedError, FormatError, InUseError, OutOfRangeError, QueueError, RecoveryNeededError
 
 _CLAIMED, _IN_BATCH = 1, 4
@@ -212,14 +213,14 @@ class Consumer(Reader):
             end, allocated = walk._offset, control[ALLOCATED]
             if is_open_batch or walk._is_passed() or not self._is_frame_start(control[TAIL]):
                 return True
-            if end < max(control[TAIL], control[CONFIRMED], control[FLUSHED]):
+            if end < max(control[TAIL], control[CONFIRMED], control[FLUSHED]) or allocated > OFFSET_MAX:
                 return True
-            if any((files.stored_offset(name) or 0) > end for name in files.consumers()):
+            if files.has_reader_beyond(end):
                 return True
         except (QueueError, OSError):
             return True
         # Nothing is after the end, as far as there are blocks.
-        while end < min(allocated, 1 << 57):
+        while end < allocated:
             start = end - end % self.segment_length
             if files.has_data(start, end - start, min(allocated - start, self.segment_length)):
                 return True

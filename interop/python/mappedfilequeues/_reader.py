@@ -13,7 +13,7 @@ from typing import Any
 from . import _crc, _headers, _library, _system
 from ._headers import Headers
 from ._store import (ALLOCATED, EPOCH, FENCE, FLAG, OFFSET_MAX, POISON, POLLERS, SEQUENCE, TAIL, Control, Files)
-from .errors import CorruptError, InUseError, OutOfRangeError
+from .errors import CorruptError, InUseError, OutOfRangeError, RecoveryNeededError
 
 #: The first message that there still is.
 EARLIEST = -1
@@ -106,6 +106,7 @@ class Reader:
         self._offset = 0
         self._in_hand = 0
         self._is_at_claim = False
+        self._is_walk = False
         self._has_tried_to_wait = False
         meta = self._files.meta
         self._seed = _crc.crc32c(_crc.START, meta.log_id)
@@ -264,6 +265,7 @@ class Reader:
             message = self.read()
             if message is not None:
                 return message
+            self._throw_if_poisoned()
             now = time.monotonic()
             if end is not None and now >= end:
                 return None
@@ -404,12 +406,14 @@ class Reader:
         """The header at the offset; 0 when there is nothing yet."""
         segment = self._segment
         if segment is None or self._offset - segment.start == self.segment_length:
+            self._throw_if_poisoned()
             if not self._enter():
                 return 0
             segment = self._segment
             assert segment is not None
         at = self._offset - segment.start
         if at + 8 > segment.bound:
+            self._throw_if_poisoned()
             if at + 8 > segment.usable:
                 raise self._corrupt("the file is too short")
             control = self._files.control
@@ -423,6 +427,13 @@ class Reader:
             segment.limit = limit
             self._raise_bound(segment, at, at + 8, min(limit, at + _STEP))
         return segment.words[at >> 3]
+
+    def _throw_if_poisoned(self) -> None:
+        """A consumer is told that a sync has failed, though not before every message: pages that it has asked for come first."""
+        control = self._files.control
+        if self._files.is_attached and not self._is_walk and control is not None and control[FLAG] & POISON:
+            raise RecoveryNeededError(
+                f"A flush of the store has failed: close it in every process, then open it from C#: path={self._files.path}.")
 
     def _is_plausible(self, header: int) -> bool:
         room = self.segment_length - self._offset % self.segment_length
@@ -545,7 +556,7 @@ class Reader:
         """Another place in the same store, for a walk."""
         other = object.__new__(Reader)
         other.__dict__.update(self.__dict__)
-        other._segment, other._offset, other._in_hand = None, offset, 0
+        other._segment, other._offset, other._in_hand, other._is_walk = None, offset, 0, True
         return other
 
     def _find(self, start: int) -> int:

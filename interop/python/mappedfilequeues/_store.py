@@ -15,6 +15,8 @@ from .errors import CorruptError, DeletedError, FormatError, NotFoundError
 PAGE = 4096
 OFFSET_MAX = (1 << 57) - (1 << 42)
 POISON = 1 << 63
+#: Windows takes such a name for a device, whatever follows its first dot.
+_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 CURSOR_NEW = int.from_bytes(b"MFQ-NONE", "little")
 
 # Words of the control page.
@@ -191,15 +193,7 @@ class Files:
         return f"commitlog/{start:020}.log"
 
     def _segments(self) -> Iterator[int]:
-        try:
-            fd = os.open("commitlog", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.directory)
-        except FileNotFoundError:
-            return
-        try:
-            names = os.listdir(fd)
-        finally:
-            os.close(fd)
-        for name in names:
+        for name in self._list("commitlog"):
             if re.fullmatch(r"[0-9]{20}\.log", name):
                 start = int(name[:20])
                 if start % self.meta.segment_length == 0 and start <= OFFSET_MAX:
@@ -250,9 +244,7 @@ class Files:
     @staticmethod
     def cursor_name(name: str) -> str:
         """The file of a consumer's cursor."""
-        # Windows takes such a name for a device, whatever follows its first dot.
-        is_device = re.fullmatch(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", name, re.IGNORECASE)
-        if is_device or not re.fullmatch(r"[A-Za-z0-9._-]{0,100}", name):
+        if _DEVICE.fullmatch(name) or not re.fullmatch(r"[A-Za-z0-9._-]{0,100}", name):
             raise ValueError(
                 "A consumer's name is up to 100 characters of A-Z a-z 0-9 . _ -, and no device of Windows such as nul: "
                 f"name={name!r}")
@@ -260,8 +252,47 @@ class Files:
 
     def stored_offset(self, name: str) -> int | None:
         """What a consumer has committed; None when there is no such consumer, or it has no offset yet."""
-        data = _system.read_file(self.directory, self.cursor_name(name), 8)
+        return self._read_cursor(self.cursor_name(name), name)
+
+    def _read_cursor(self, file: str, name: str) -> int | None:
+        data = _system.read_file(self.directory, file, 8)
         return None if data is None else self.parse_cursor(int.from_bytes(data, "little") if len(data) == 8 else 0, name)
+
+    def _read_group(self, file: str) -> int:
+        """The end of a group's last hand-out (docs/FORMAT.md, section 15)."""
+        page = _system.read_file(self.directory, file, 136) or b""
+        last = _system.read_file(self.directory, file, 8, PAGE + 16384 * 64 - 8) or b""
+        if len(page) == 136 and len(last) == 8:
+            magic, version, kind, store_id = struct.unpack_from("<8sII16s", page)
+            record = struct.unpack_from("<H", page, 128)[0]
+            data = _system.read_file(self.directory, file, 8, PAGE + 64 * record + 24) or b""
+            end = int.from_bytes(data, "little")
+            if (magic == b"MFQGROUP" and version == 1 and kind == 1 and store_id == self.meta.store_id and record < 8192
+                    and struct.unpack_from("<I", page, 60)[0] == _crc.page_crc(page[:60])
+                    and len(data) == 8 and end <= OFFSET_MAX and end % 8 == 0):
+                return end
+        raise CorruptError(f"A group is damaged: file={file}, path={self.path}.")
+
+    def has_reader_beyond(self, end: int) -> bool:
+        """Whether a consumer, or a group's last hand-out, is beyond the end: what is appended there would count as read.
+
+        By the names of the files: one may be of a consumer that nobody can open. Raises CorruptError at a damaged one.
+        """
+        cursors = ["offset/consumer.cursor"] + [
+            f"offset/consumers/{name}" for name in self._list("offset/consumers") if name.endswith(".cursor")]
+        groups = [f"offset/groups/{name}" for name in self._list("offset/groups") if name.endswith(".group")]
+        return any((self._read_cursor(file, file) or 0) > end for file in cursors) or any(
+            self._read_group(file) > end for file in groups)
+
+    def _list(self, folder: str) -> list[str]:
+        try:
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.directory)
+        except FileNotFoundError:
+            return []
+        try:
+            return os.listdir(fd)
+        finally:
+            os.close(fd)
 
     def parse_cursor(self, word: int, name: str) -> int | None:
         if word == CURSOR_NEW:
@@ -272,17 +303,10 @@ class Files:
         raise CorruptError(f"The stored offset is damaged: consumer={name!r}, word=0x{word:016x}, path={self.path}.")
 
     def consumers(self) -> list[str]:
-        """The names of all consumers that have a cursor; "" is the default one."""
+        """The names of all consumers that have a cursor and that can be opened; "" is the default one."""
         names = [""] if _system.exists(self.directory, "offset/consumer.cursor") else []
-        try:
-            fd = os.open("offset/consumers", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.directory)
-        except FileNotFoundError:
-            return names
-        try:
-            found = os.listdir(fd)
-        finally:
-            os.close(fd)
-        return names + sorted(name[:-7] for name in found if re.fullmatch(r"[a-z0-9._-]{1,100}\.cursor", name))
+        found = [name[:-7] for name in self._list("offset/consumers") if re.fullmatch(r"[a-z0-9._-]{1,100}\.cursor", name)]
+        return names + sorted(name for name in found if not _DEVICE.fullmatch(name))
 
 
 def cursor_word(offset: int) -> int:

@@ -103,7 +103,8 @@ internal static class StoreNames
     {
         (tail, epoch) = (0, 0);
         string[] parts = fileName.Split('-');
-        return parts.Length == 5
+        return parts is [_, "from", _, "epoch", _]
+            && long.TryParse(parts[0], NumberStyles.None, CultureInfo.InvariantCulture, out _)
             && parts[4].EndsWith(CutSuffix, StringComparison.Ordinal)
             && long.TryParse(parts[2], NumberStyles.None, CultureInfo.InvariantCulture, out tail)
             && long.TryParse(parts[4].AsSpan(0, parts[4].Length - CutSuffix.Length),

@@ -40,6 +40,12 @@ internal static class CLibrary
     private static readonly Lazy<string> s_shared = new(static () => Path.GetDirectoryName(
         Compile("libmfq.so.2", "gcc", ["-std=c11", "-O2", "-shared", "-fPIC"]))!);
 
+    private static readonly string[] s_fuzzing = ["-std=c11", "-O1", "-g", "-fno-sanitize-recover=all"];
+
+    private static readonly Lazy<string> s_fuzzer = new(static () => HasFuzzing()
+        ? Compile("fuzz", "clang", [.. s_fuzzing, "-fsanitize=fuzzer,address,undefined"], "fuzz_reader.c")
+        : Compile("fuzz", "gcc", [.. s_fuzzing, "-DMFQ_BLIND", "-fsanitize=address,undefined"], "fuzz_reader.c"));
+
     /// <summary>The folder of the library that other languages load.</summary>
     public static string SharedFolder => Get(s_shared, "gcc");
 
@@ -57,6 +63,9 @@ internal static class CLibrary
 
     /// <summary>The same with the race detector, for which all handles of the process see one address for each byte.</summary>
     public static string Raced => Get(s_raced, "gcc");
+
+    /// <summary>The fuzzer over the reader: clang's where it can be had.</summary>
+    public static string Fuzzer => Get(s_fuzzer, "gcc");
 
     /// <summary>The same as C++.</summary>
     public static string AsCpp => Get(s_cpp, "g++");
@@ -77,10 +86,24 @@ internal static class CLibrary
         return program.Value;
     }
 
-    private static string Compile(string name, string compiler, string[] options)
+    /// <summary>Clang may be there without the library of its fuzzer.</summary>
+    private static bool HasFuzzing()
+    {
+        if (!InteropTools.Has("clang"))
+            return false;
+        string source = Path.Combine(s_folder.Value.Root, "probe.c");
+        File.WriteAllText(source, "int LLVMFuzzerTestOneInput(const char *data, unsigned long size);\n"
+            + "int LLVMFuzzerTestOneInput(const char *data, unsigned long size) { return data == 0 && size > 0; }\n");
+        using ChildProcess run = ChildProcess.Start(
+            new ProcessStartInfo("clang", ["-fsanitize=fuzzer,address", source, "-o", $"{source}.out"]));
+        return run.WaitForExit() == 0;
+    }
+
+    private static string Compile(string name, string compiler, string[] options, string test = "test_vectors.c")
     {
         string folder = Repository.PathOf("interop/c");
-        return Compile(name, compiler, options, [.. Directory.GetFiles(folder, "mfq*.c"), $"{folder}/test_vectors.c"]);
+        return Compile(name, compiler, options,
+            [.. Directory.GetFiles(folder, "mfq*.c"), $"{folder}/{test}", $"{folder}/test_stores.c"]);
     }
 
     private static string Compile(string name, string compiler, string[] options, string[] sources)

@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Text;
 
 namespace MappedFileQueues.Tests.Interop;
@@ -14,6 +15,9 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
 
     [Fact]
     public void Read_EveryVectorAsCpp_GivesWhatItSays() => CompareVectors(CLibrary.AsCpp);
+
+    [Fact]
+    public void Attach_EveryVector_GivesWhatItSays() => CompareAttaching(arguments => Start(arguments));
 
     [Fact]
     public void Crc_TableAndInstruction_AreTheSame()
@@ -36,6 +40,22 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
             CLibrary.Checked, "mutate", Vectors.Folder, scratch.Root, "10000", "30", $"{seed}");
         run.ExpectExit(deadline: TimeSpan.FromMinutes(5));
         Assert.EndsWith(", 0 wrong messages", run.Lines[^1], StringComparison.Ordinal);
+    }
+
+    /// <summary>
+    /// A short run; the head of interop/c/fuzz_reader.c has the command of the long ones. Without clang its inputs are blind.
+    /// </summary>
+    [Fact]
+    public void Fuzz_DamagedStores_NeverCrashesAndGivesNoWrongMessage()
+    {
+        using var stores = new TempStore(Directory.Exists("/dev/shm") ? "/dev/shm" : Path.GetTempPath());
+        Vectors.MakeIn(stores.Root);
+        var start = new ProcessStartInfo(
+            CLibrary.Fuzzer, ["-runs=100000", "-max_total_time=12", "-len_control=0", "-max_len=128", "-timeout=60"]);
+        using ChildProcess run = ChildProcess.Start(
+            start, new Dictionary<string, string> { ["MFQ_VECTORS"] = stores.Root });
+        run.ExpectExit(deadline: TimeSpan.FromMinutes(5));
+        Assert.Matches("^[1-9][0-9]* damaged stores, .*, 0 wrong messages$", run.Lines[^1]);
     }
 
     [Fact]

@@ -10,6 +10,10 @@ public sealed class PythonReaderTests() : ReaderContract(followCount: 2000, room
     [Fact]
     public void Read_EveryVector_GivesWhatItSays() => CompareVectors(arguments => Start(arguments));
 
+    /// <summary>Its producer is the C library's.</summary>
+    [Fact]
+    public void Attach_EveryVector_GivesWhatItSays() => CompareAttaching(arguments => StartProducer(arguments));
+
     [Fact]
     public void Consume_InTurns_EachContinuesWhereTheOtherCommitted()
     {
@@ -87,10 +91,16 @@ public sealed class PythonReaderTests() : ReaderContract(followCount: 2000, room
         run.ExpectExit();
     }
 
-    private protected override ChildProcess Start(params IEnumerable<string> arguments)
+    private protected override ChildProcess Start(params IEnumerable<string> arguments) =>
+        Start(PythonPackage.Variables, arguments);
+
+    private protected override ChildProcess StartProducer(params IEnumerable<string> arguments) =>
+        Start(PythonPackage.VariablesWithLibrary, arguments);
+
+    private static ChildProcess Start(Dictionary<string, string> variables, IEnumerable<string> arguments)
     {
         Vectors.SkipWithoutPython();
         return ChildProcess.Start(
-            new ProcessStartInfo(PythonPackage.Program[0], [PythonPackage.Program[1], .. arguments]), PythonPackage.Variables);
+            new ProcessStartInfo(PythonPackage.Program[0], [PythonPackage.Program[1], .. arguments]), variables);
     }
 }

@@ -63,6 +63,43 @@ public abstract class ReaderContract(int followCount, int roomCount)
         Assert.Contains("no device of Windows", same.Message, StringComparison.Ordinal);
     }
 
+    /// <summary>
+    /// A sync has failed in some process. Everybody who is attached hears of it, in each language; those who only read do not.
+    /// </summary>
+    [Fact]
+    public void Store_SyncHasFailed_ConsumersAndProducersSaySo()
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        queue.Producer.Produce("message 0"u8);
+        using MappedFileConsumer inSharp = queue.OpenConsumer("sharp");
+        using ChildProcess sleeper = Start("consume", store.StorePath, "sleeper", "2", WaitMs);
+        sleeper.WaitForLine("message 0");
+        using (FileStream control = File.OpenWrite(store.PathOf("control")))
+        {
+            control.Position = 640 + 7;
+            control.WriteByte(0x80);
+        }
+
+        Assert.Throws<QueuePoisonedException>(() => inSharp.TryConsume(out _));
+        ExpectPoisoned(sleeper, "wait");
+        using ChildProcess later = Start("consume", store.StorePath, "later", "1", WaitMs);
+        ExpectPoisoned(later, "wait");
+        using ChildProcess reader = Start("follow", store.StorePath, "1", WaitMs);
+        reader.ExpectExit();
+        Assert.Equal("message 0", reader.Lines[^1]);
+        using ChildProcess producer = StartProducer("produce", store.StorePath, "shared", "word", "1", "1");
+        ExpectPoisoned(producer, "open", "produce");
+        Assert.Throws<QueuePoisonedException>(() => queue.Producer.Produce("message 1"u8));
+
+        static void ExpectPoisoned(ChildProcess process, params string[] calls)
+        {
+            Assert.Equal(1, process.WaitForExit());
+            Assert.Contains("recovery: A flush of the store has failed", process.ErrorText, StringComparison.Ordinal);
+            Assert.Contains(calls, call => process.ErrorText.StartsWith($"{call}: ", StringComparison.Ordinal));
+        }
+    }
+
     /// <summary>A producer with a limit of unconsumed bytes sleeps until the consumer has committed.</summary>
     [Fact]
     public void Commit_ProducerWaitsForRoom_IsWoken()
@@ -80,6 +117,9 @@ public abstract class ReaderContract(int followCount, int roomCount)
     /// <summary>Starts the reader's test program.</summary>
     private protected abstract ChildProcess Start(params IEnumerable<string> arguments);
 
+    /// <summary>The same, where it can append.</summary>
+    private protected virtual ChildProcess StartProducer(params IEnumerable<string> arguments) => Start(arguments);
+
     /// <summary>Runs a test program over all vectors.</summary>
     private protected static void CompareVectors(Func<IEnumerable<string>, ChildProcess> start)
     {
@@ -88,6 +128,20 @@ public abstract class ReaderContract(int followCount, int roomCount)
         run.ExpectExit();
         Violations.None(VectorLines.Differences(
             vectors.SelectMany(vector => VectorLines.Of(vector.Path, vector.Expected)), run.Lines));
+    }
+
+    /// <summary>Runs a consumer and a producer, which come alone, over copies of all vectors.</summary>
+    private protected static void CompareAttaching(Func<IEnumerable<string>, ChildProcess> start)
+    {
+        using var copies = new TempStore(createStoreFolder: true);
+        (string Path, Vectors.Answer Expected)[] vectors =
+            [.. Vectors.All().Select(vector => (copies.PathOf(vector.Expected.Name), vector.Expected))];
+        foreach ((string path, Vectors.Answer expected) in vectors)
+            Vectors.CopyTo(Path.Combine(Vectors.Folder, expected.Name), path);
+        using ChildProcess run = start(["attach", .. vectors.Select(vector => vector.Path)]);
+        run.ExpectExit();
+        Violations.None(VectorLines.Differences(
+            vectors.SelectMany(vector => VectorLines.OfAttach(vector.Path, vector.Expected)), run.Lines));
     }
 
     /// <summary>Consumes messages in a process of its own, and gives them.</summary>

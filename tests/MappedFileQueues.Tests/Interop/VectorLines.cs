@@ -24,6 +24,14 @@ internal static class VectorLines
             yield return $"cursor \"{name}\" {(answer.Cursors[name].ToString() is { Length: > 0 } offset ? offset : "empty")}";
     }
 
+    /// <summary>The lines of a consumer and a producer that come alone to the store of one vector.</summary>
+    public static IEnumerable<string> OfAttach(string path, Vectors.Answer answer)
+    {
+        yield return $"store {path}";
+        yield return Text($"consume {answer.Attach} {(answer.Attach == "ok" ? answer.Messages.Length : 0)}");
+        yield return $"produce {answer.Attach}";
+    }
+
     /// <summary>Where two lists of lines differ first.</summary>
     public static IEnumerable<string> Differences(IEnumerable<string> expected, IEnumerable<string> actual)
     {

@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using System.Text.Json;
 using MappedFileQueues.Format.Headers;
+using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
@@ -20,6 +21,84 @@ public sealed class VectorTests
         from vector in Vectors.All()
         from difference in Compare(vector.Path, vector.Expected)
         select $"{vector.Expected.Name}: {difference}");
+
+    /// <summary>
+    /// Opening a store that nobody has open repairs it, and loses nothing of these. The epoch rises where memory may be lost.
+    /// </summary>
+    [Fact]
+    public void Open_EveryVectorThatIsRepaired_HasEachMessageAndTheEpoch() => Violations.None(
+        from vector in Vectors.All()
+        where vector.Expected.Recovered is not null
+        from difference in Recover(vector.Path, vector.Expected)
+        select $"{vector.Expected.Name}: {difference}");
+
+    /// <summary>What retention and producers with a limit go by.</summary>
+    [Fact]
+    public void Floors_EveryVector_AreWhatItSays() => Violations.None(
+        from vector in Vectors.All()
+        where vector.Expected.Open == "ok"
+        from difference in CompareFloors(vector.Path, vector.Expected)
+        select $"{vector.Expected.Name}: {difference}");
+
+    [Fact]
+    public void FindNumber_EveryVectorWithAnIndex_GivesWhatItSays() => Violations.None(
+        from vector in Vectors.All()
+        where vector.Expected.Number is not null
+        let number = FindNumber(vector.Path)
+        where number != vector.Expected.Number
+        select $"{vector.Expected.Name}: number={number}, expected={vector.Expected.Number}");
+
+    private static List<string> Recover(string source, Vectors.Answer expected)
+    {
+        using var store = new TempStore(createStoreFolder: true);
+        Vectors.CopyTo(source, store.StorePath);
+        List<string> differences = [];
+        using (var queue = new MappedFileQueue(new()
+        {
+            StorePath = store.StorePath,
+            SegmentSize = expected.SegmentLength!.Value,
+            Durability = DurabilityLevel.PageCache,
+        }))
+        {
+            long epoch = queue.GetInfo().Epoch;
+            if (epoch != expected.Recovered)
+                differences.Add($"epoch={epoch}, expected={expected.Recovered}");
+            foreach ((string id, ulong sequence) in expected.Producers)
+            {
+                using MappedFileIdempotentProducer producer = queue.OpenProducer(id);
+                if (producer.LastSequence != sequence)
+                    differences.Add($"producer {id}={producer.LastSequence}, expected={sequence}");
+            }
+        }
+
+        if (File.Exists(store.PathOf("poison")))
+            differences.Add("it is still poisoned");
+        using MappedFileReader reader = MappedFileReader.Open(store.StorePath);
+        return [.. differences, .. CompareMessages(reader, expected)];
+    }
+
+    private static IEnumerable<string> CompareFloors(string path, Vectors.Answer expected)
+    {
+        using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(path, create: false, mode: null)!;
+        Guid id = StoreMetaFile.Read(directory)!.StoreId;
+        Dictionary<string, string> found = StoreCursors.ReadAll(directory, id)
+            .Where(cursor => cursor.File.EndsWith(".group", StringComparison.Ordinal))
+            .ToDictionary(
+                cursor => StoreCursors.NameOf(cursor.File)["group/".Length..],
+                cursor => cursor.IsDamaged ? "corrupt" : $"{cursor.Offset}");
+        foreach (string name in found.Keys.Union(expected.Floors.Keys))
+        {
+            string wanted = expected.Floors.TryGetValue(name, out JsonElement floor) ? floor.ToString() : "none";
+            if (found.GetValueOrDefault(name) != wanted)
+                yield return $"floor of {name}={found.GetValueOrDefault(name)}, expected={wanted}";
+        }
+    }
+
+    private static long FindNumber(string path)
+    {
+        using MappedFileReader reader = MappedFileReader.Open(path);
+        return reader.FindNumber(reader.Offset);
+    }
 
     private static IEnumerable<string> Compare(string path, Vectors.Answer expected)
     {

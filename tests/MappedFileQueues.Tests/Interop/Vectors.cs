@@ -28,26 +28,43 @@ internal static class Vectors
         from file in Directory.EnumerateFiles(Folder, "*.json").Order(StringComparer.Ordinal)
         select (Path.ChangeExtension(file, null), JsonSerializer.Deserialize<Answer>(File.ReadAllText(file), s_json)!);
 
+    /// <summary>Makes a copy of a store, for those who write.</summary>
+    public static void CopyTo(string path, string target)
+    {
+        foreach (string folder in Directory.EnumerateDirectories(path, "*", SearchOption.AllDirectories).Prepend(path))
+            Directory.CreateDirectory(Path.Combine(target, Path.GetRelativePath(path, folder)));
+        foreach (string file in Directory.EnumerateFiles(path, "*", SearchOption.AllDirectories))
+            File.Copy(file, Path.Combine(target, Path.GetRelativePath(path, file)));
+    }
+
     public static void SkipWithoutPython()
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "The readers in other languages are for Linux");
         Assert.SkipUnless(InteropTools.Has("python3"), "python3 is not installed");
     }
 
+    /// <summary>Makes the stores anew, for those who damage them.</summary>
+    public static void MakeIn(string folder)
+    {
+        SkipWithoutPython();
+        using ChildProcess python = ChildProcess.Start(
+            new ProcessStartInfo("python3", [Repository.PathOf("interop/vectors/make.py"), folder]));
+        python.ExpectExit();
+    }
+
     private static TempStore Make()
     {
         var folder = new TempStore();
         AppDomain.CurrentDomain.ProcessExit += (_, _) => folder.Dispose();
-        using ChildProcess python = ChildProcess.Start(
-            new ProcessStartInfo("python3", [Repository.PathOf("interop/vectors/make.py"), folder.Root]));
-        python.ExpectExit();
+        MakeIn(folder.Root);
         return folder;
     }
 
     /// <summary>What a reader must answer; the head of the generator describes it.</summary>
     public sealed record Answer(
         string Name, string Open, int? Kind, int? StructSize, long? SegmentLength, long? First, Message[] Messages, End? End,
-        Dictionary<string, JsonElement> Cursors);
+        Dictionary<string, JsonElement> Cursors, string Attach, long? Recovered, Dictionary<string, JsonElement> Floors,
+        Dictionary<string, ulong> Producers, long? Number);
 
     public sealed record Message(long Offset, long Next, string Payload, Headers? Headers);
 
