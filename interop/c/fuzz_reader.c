@@ -6,7 +6,7 @@
  *   python3 interop/vectors/make.py /dev/shm/fuzzed
  *   clang -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -pthread -o fuzz_reader \
  *       interop/c/mfq.c interop/c/mfq_*.c interop/c/test_stores.c interop/c/fuzz_reader.c
- *   MFQ_VECTORS=/dev/shm/fuzzed ./fuzz_reader -runs=1000000 -len_control=0 -max_len=128 -timeout=10
+ *   MFQ_VECTORS=/dev/shm/fuzzed ./fuzz_reader -runs=1000000 -len_control=0 -max_len=128 -timeout=10 -rss_limit_mb=0
  *
  * Where clang or its runtime is missing, `gcc -DMFQ_BLIND` with -fsanitize=address,undefined makes a program that takes the same
  * -runs=, -max_total_time= and -seed=, and invents its inputs without a look at what they reach. Either runs the files that are

@@ -113,7 +113,7 @@ public sealed class ConsumersTests : IDisposable
         Assert.Equal(0, Offset(Assert.Single(List())));
         ToolRun.Of("consumers", "delete", _temp.StorePath, shown).Expect(0);
         Assert.Empty(List());
-        Assert.Contains("at most 100", ToolRun.Of("consumers", "delete", _temp.StorePath, "(other)").Expect(2).Error,
+        Assert.Contains("up to 100", ToolRun.Of("consumers", "delete", _temp.StorePath, "(other)").Expect(2).Error,
             StringComparison.Ordinal);
     }
 
