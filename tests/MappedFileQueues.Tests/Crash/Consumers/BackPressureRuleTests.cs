@@ -264,8 +264,8 @@ public sealed class BackPressureRuleTests
     }
 
     /// <summary>
-    /// An operator fences a member in the middle of a reject, and another one acknowledges the message. The record that the fenced
-    /// one was filling is nothing any more, and holds nothing back, however long it is stopped.
+    /// An operator fences a member in the middle of a reject, and another one acknowledges the message. The record that the
+    /// fenced one was filling is nothing any more, and holds nothing back, however long it is stopped.
     /// </summary>
     [Theory]
     [InlineData(false)]
