@@ -111,7 +111,8 @@ internal static class CLibrary
         string program = Path.Combine(s_folder.Value.Root, name);
         using ChildProcess run = ChildProcess.Start(
             new ProcessStartInfo(compiler, [.. options, .. s_warnings, .. sources, "-pthread", "-o", program]));
-        run.ExpectExit();
+        // The fuzzer's build takes long on a busy machine.
+        run.ExpectExit(deadline: TimeSpan.FromMinutes(6));
         return program;
     }
 }
