@@ -130,11 +130,9 @@ size_t mfq_count_whole(uint32_t seed, int64_t offset, const void *frames, size_t
     size_t size = (size_t)frame_length((uint32_t)length);
     for (size_t i = 0; i < count; i++, frame += size, offset += (int64_t)size) {
         uint64_t header = __atomic_load_n((const uint64_t *)(const void *)frame, __ATOMIC_ACQUIRE);
-        uint32_t low = (uint32_t)header, kind = low ^ (uint32_t)length;
-        uint64_t first = mfqi_crc_first(offset, low);
-        if ((kind != (uint32_t)PUBLISHED << 28 && kind != (uint32_t)IN_BATCH << 28)
-            || (mfqi_has_crc_instruction ? mfqi_frame_crc_by_instruction(seed, first, frame + HEADER, length)
-                : mfqi_frame_crc_by_table(seed, first, frame + HEADER, length)) != (uint32_t)(header >> 32))
+        uint32_t low = (uint32_t)header;
+        if (!is_plain_message(low) || (low & LENGTH_MASK) != length
+            || mfqi_frame_crc(seed, offset, low, frame + HEADER, length) != (uint32_t)(header >> 32))
             return i;
     }
     return count;
@@ -802,7 +800,7 @@ int mfqi_find_message(const mfq_reader *r, struct place *p, int walks, mfq_messa
         if (at + size > p->segment.usable)
             return mfqi_corrupt(r, p, error, "the file is too short");
         if (state == PADDING) {
-            if (mfqi_frame_crc(r, p->offset, low, no_payload, 0) != (uint32_t)(header >> 32))
+            if (mfqi_frame_crc(r->seed, p->offset, low, no_payload, 0) != (uint32_t)(header >> 32))
                 return mfqi_corrupt(r, p, error, "a wrong checksum");
             p->offset += size;
             continue;
@@ -815,7 +813,7 @@ int mfqi_find_message(const mfq_reader *r, struct place *p, int walks, mfq_messa
             }
             const uint8_t *payload = p->segment.base + at + HEADER;
             size_t block = 0;
-            if (!walks && mfqi_frame_crc(r, p->offset, low, payload, length) != (uint32_t)(header >> 32))
+            if (!walks && mfqi_frame_crc(r->seed, p->offset, low, payload, length) != (uint32_t)(header >> 32))
                 return mfqi_corrupt(r, p, error, "a wrong checksum");
             if ((low & EXTENDED) != 0 && (length < 8 || !mfqi_parse_block(word_at(payload), length, &block)))
                 return mfqi_corrupt(r, p, error, "an impossible header block");
@@ -944,10 +942,10 @@ static inline int read_next(mfq_reader *r, mfq_message *message) {
     if (at + HEADER > p->bound || !mfqi_has_crc_instruction)
         return 0;
     uint64_t header = load_header(p);
-    uint32_t low = (uint32_t)header, length = low & LENGTH_MASK, kind = low ^ length;
+    uint32_t low = (uint32_t)header, length = low & LENGTH_MASK;
     int64_t size = frame_length(length);
     const uint8_t *payload = p->segment.base + at + HEADER;
-    if ((kind != (uint32_t)PUBLISHED << 28 && kind != (uint32_t)IN_BATCH << 28) || at + size > p->bound
+    if (!is_plain_message(low) || at + size > p->bound
         || (r->info.is_struct && length != (uint32_t)r->info.struct_size)
         || mfqi_frame_crc_by_instruction(r->seed, mfqi_crc_first(p->offset, low), payload, length) != (uint32_t)(header >> 32)
         /* After the look, as below. */

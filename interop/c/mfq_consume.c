@@ -289,7 +289,7 @@ static int is_log_clean(mfq_reader *r) {
 static int needs_recovery(mfq_reader *r) {
     struct place p;
     if (!mfqi_is_cold_block_valid(r) || control(r, C_STAGE) != 1 || !mfqi_is_this_boot(r, r->control + C_BOOT)
-        || control(r, C_EXCLUSIVE) != 0 || control(r, C_CORRUPT) != 0 || (control(r, C_FLAG) & POISON) != 0
+        || control(r, C_EXCLUSIVE) != 0 || control(r, C_CORRUPT) != 0 || mfqi_is_poisoned(r)
         || faccessat(r->directory, "poison", F_OK, 0) == 0 || is_other_file(r)
         /* Made by an opener that is alone, before anybody takes them. */
         || faccessat(r->directory, "locks/slots", F_OK, 0) != 0 || faccessat(r->directory, "locks/producers", F_OK, 0) != 0)

@@ -20,8 +20,6 @@ mfq_status mfqi_poisoned(const mfq_reader *r, mfq_error *error) {
         "A flush of the store has failed: close it in every process, then open it from C#: path=%.110s.", r->path);
 }
 
-int mfqi_is_poisoned(const mfq_reader *r) { return (control(r, C_FLAG) & POISON) != 0; }
-
 static void interrupt(const mfq_reader *r, int sequence_at) {
     __atomic_add_fetch(control_word(r, sequence_at), 1, __ATOMIC_SEQ_CST);
     (void)syscall(SYS_futex, control_word(r, sequence_at), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);

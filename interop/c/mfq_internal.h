@@ -260,7 +260,6 @@ uint64_t mfqi_padding_header(const mfq_reader *r, int64_t offset, int64_t length
 
 /* mfq_flush.c */
 mfq_status mfqi_poisoned(const mfq_reader *r, mfq_error *error);
-int mfqi_is_poisoned(const mfq_reader *r);
 mfq_status mfqi_poison(const mfq_reader *r, mfq_error *error);
 void mfqi_keep_unflushed(mfq_producer *p);
 void mfqi_end_flushing(mfq_producer *p);
@@ -301,11 +300,19 @@ static inline uint32_t mfqi_frame_crc_by_instruction(uint32_t seed, uint64_t fir
     return (uint32_t)(length % 8 == 0 ? crc : mfqi_crc_word(crc, word_at(payload) & MASK_OF_REST(length)));
 }
 
-static inline uint32_t mfqi_frame_crc(const mfq_reader *r, int64_t offset, uint32_t low, const uint8_t *payload, size_t length) {
+static inline uint32_t mfqi_frame_crc(uint32_t seed, int64_t offset, uint32_t low, const uint8_t *payload, size_t length) {
     return mfqi_has_crc_instruction
-        ? mfqi_frame_crc_by_instruction(r->seed, mfqi_crc_first(offset, low), payload, length)
-        : mfqi_frame_crc_by_table(r->seed, mfqi_crc_first(offset, low), payload, length);
+        ? mfqi_frame_crc_by_instruction(seed, mfqi_crc_first(offset, low), payload, length)
+        : mfqi_frame_crc_by_table(seed, mfqi_crc_first(offset, low), payload, length);
 }
+
+/* Whether the low half of a header is that of a message without headers. */
+static inline int is_plain_message(uint32_t low) {
+    uint32_t kind = low & ~LENGTH_MASK;
+    return kind == (uint32_t)PUBLISHED << 28 || kind == (uint32_t)IN_BATCH << 28;
+}
+
+static inline int mfqi_is_poisoned(const mfq_reader *r) { return (control(r, C_FLAG) & POISON) != 0; }
 
 /*
  * The waker's steps after a change that is visible: the flag, the sequence, all sleepers, the flag as it was read. The load of

@@ -264,7 +264,7 @@ static mfq_status enter_for_writing(mfq_producer *p, int64_t offset, mfq_error *
 uint64_t mfqi_padding_header(const mfq_reader *r, int64_t offset, int64_t length) {
     static const uint8_t none[8] = {0};
     uint32_t low = (uint32_t)(length - HEADER) | (uint32_t)PADDING << 28;
-    return low | (uint64_t)mfqi_frame_crc(r, offset, low, none, 0) << 32;
+    return low | (uint64_t)mfqi_frame_crc(r->seed, offset, low, none, 0) << 32;
 }
 
 static mfq_status is_foreign(const mfq_producer *p, mfq_error *error) {
@@ -497,7 +497,7 @@ static mfq_status prepare_producer(mfq_producer *p, mfq_error *error) {
     if (control(r, C_CORRUPT) != 0)
         return mfqi_fail(error, MFQ_E_CORRUPT, (int64_t)control(r, C_CORRUPT) - 1,
             "Nothing can be appended to a damaged log: path=%.120s.", r->path);
-    if ((control(r, C_FLAG) & POISON) != 0)
+    if (mfqi_is_poisoned(r))
         return mfqi_poisoned(r, error);
     mfq_status status = take_slot(p, error);
     if (status == MFQ_OK && control(r, C_EXCLUSIVE) != 0)
@@ -719,7 +719,7 @@ static uint64_t write_payload(const mfq_producer *p, const uint8_t *block, size_
         memcpy(payload, block, block_length);
     if (length > 0)
         memcpy(payload + block_length, data, length);
-    return low | (uint64_t)mfqi_frame_crc(p->store, p->lane.offset, low, payload, block_length + length) << 32;
+    return low | (uint64_t)mfqi_frame_crc(p->store->seed, p->lane.offset, low, payload, block_length + length) << 32;
 }
 
 static mfq_status fenced(const mfq_producer *p, mfq_error *error) {
@@ -757,7 +757,7 @@ static mfq_status finish(mfq_producer *p, mfq_error *error) {
     mfqi_wake(r, C_SEQUENCE, C_FLAG);
     if (p->options.durability == MFQ_GROUP)
         status = mfqi_wait_durable(p, p->end, error);
-    else if ((control(r, C_FLAG) & POISON) != 0)
+    else if (mfqi_is_poisoned(r))
         status = mfqi_poisoned(r, error);
     if (status != MFQ_OK && error != NULL) {
         char text[sizeof error->text];
@@ -781,7 +781,7 @@ static mfq_status produce_any(mfq_producer *p, const mfq_headers *headers, const
     if (length > limit || length + block_length > limit || (r->info.is_struct && length != (size_t)r->info.struct_size))
         return mfqi_fail(error, MFQ_E_ARGUMENT, -1, "A message of %zu bytes does not fit this store: path=%.140s.", length,
             r->path);
-    if ((control(r, C_FLAG) & POISON) != 0)
+    if (mfqi_is_poisoned(r))
         return mfqi_poisoned(r, error);
     uint32_t whole = (uint32_t)(length + block_length);
     mfq_status status = is_exclusive(p) ? begin_frame(p, whole, error) : claim_frame(p, whole, &claim, error);
@@ -810,7 +810,7 @@ static inline int produce_plainly(mfq_producer *p, const void *data, size_t leng
     int64_t at = lane->offset - lane->segment.start, size = frame_length((uint32_t)length);
     uint64_t *header = (uint64_t *)(void *)(lane->segment.base + at);
     uint32_t low = (uint32_t)length | (uint32_t)PUBLISHED << 28;
-    if (length - p->plain_least > p->plain_span || at + size + HEADER > lane->bound || (control(r, C_FLAG) & POISON) != 0)
+    if (length - p->plain_least > p->plain_span || at + size + HEADER > lane->bound || mfqi_is_poisoned(r))
         return 0;
     uint64_t first = mfqi_crc_word(r->seed, mfqi_crc_first(lane->offset, low));
     if (is_exclusive(p)) {

@@ -1,4 +1,6 @@
 using System.Globalization;
+using MappedFileQueues.Engine;
+using MappedFileQueues.Format;
 
 namespace MappedFileQueues.Tests.Crash;
 
@@ -24,6 +26,9 @@ internal sealed class CrashStore(long segmentSize = 1 << 20, ProducerMode mode =
         // Nothing happens here that the test did not ask for.
         Durability = DurabilityLevel.PageCache,
     });
+
+    /// <summary>What fences members, as `mfq consumers fence` does.</summary>
+    public StoreEngine OpenEngine() => new(new MappedFileQueueOptions { StorePath = Path }, StoreKind.Messages, 0, 0);
 
     /// <summary>Starts a child that has the store open.</summary>
     public PeerAgent StartAttached(Guid? bootId = null, int unread = 0) => PeerAgent.StartAt(

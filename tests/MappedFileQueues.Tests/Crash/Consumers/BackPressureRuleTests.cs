@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using System.Globalization;
+using MappedFileQueues.Engine;
 using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Tests.Crash.Consumers;
@@ -286,8 +287,7 @@ public sealed class BackPressureRuleTests
         // Until then the messages hold the producer back.
         producer.Send($"append prefix=m size={Size} first=2");
         WaitUntilFlagged(store);
-        using (var engine = new MappedFileQueues.Engine.StoreEngine(
-            new MappedFileQueueOptions { StorePath = store.Path }, MappedFileQueues.Format.StoreKind.Messages, 0, 0))
+        using (StoreEngine engine = store.OpenEngine())
             Assert.Equal(1, engine.FenceGroupMember("workers", slot));
         for (int i = 0; i < 2; i++)
         {

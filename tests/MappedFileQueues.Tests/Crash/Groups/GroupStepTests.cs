@@ -1,3 +1,4 @@
+using MappedFileQueues.Engine;
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.GroupFiles;
 
@@ -356,8 +357,7 @@ public sealed class GroupStepTests
         child.Ask("take count=4");
         child.Ask("ack texts=m-0");
         child.Stop();
-        using (var engine = new MappedFileQueues.Engine.StoreEngine(
-            new MappedFileQueueOptions { StorePath = store.Path }, MappedFileQueues.Format.StoreKind.Messages, 0, 0))
+        using (StoreEngine engine = store.OpenEngine())
             Assert.Equal(1, engine.FenceGroupMember("workers", slot));
 
         using MappedFileGroupMember member = survivor.OpenGroupMember("workers", s_options);
@@ -383,8 +383,7 @@ public sealed class GroupStepTests
         child.Trap("GroupSingleWhole", 1, "stop");
         child.Send("reject text=m-1");
         child.WaitUntilStopped();
-        using var engine = new MappedFileQueues.Engine.StoreEngine(
-            new MappedFileQueueOptions { StorePath = store.Path }, MappedFileQueues.Format.StoreKind.Messages, 0, 0);
+        using StoreEngine engine = store.OpenEngine();
         engine.FenceGroupMember("workers", slot);
         using MappedFileGroupMember member = survivor.OpenGroupMember("workers", s_options);
         member.Flush();
