@@ -6,7 +6,7 @@ namespace MappedFileQueues.Tests.Docs;
 internal static partial class PageCommands
 {
     /// <summary>The command that the README gives for the tests, and that .ci/run takes from there.</summary>
-    public const string TestCommand = "dotnet test MappedFileQueues.slnx --filter Category!=Laboratory";
+    public const string TestCommand = "dotnet test MappedFileQueues.slnx -c Release --filter Category!=Laboratory";
 
     private const string ToolFromSources = "dotnet run --project src/MappedFileQueues.Tool -c Release -- ";
     private const string InstalledTool = "mfq ";
