@@ -191,10 +191,17 @@ int mfqi_try_flock(int fd, int kind) {
     return 1;
 }
 
+/* The process that opened a store first. A child that fork made of it has copies of its handles. */
+static pid_t opener;
+
 void mfqi_close_fd(int *fd) {
     if (*fd >= 0) {
-        /* Explicitly: a child that is just being started holds a copy of the descriptor until its exec. */
-        (void)flock(*fd, LOCK_UN);
+        /*
+         * Explicitly: a child that is just being started holds a copy of the descriptor until its exec. Not in a child that has
+         * inherited handles: the lock is that of both copies, and the parent still needs it.
+         */
+        if (__atomic_load_n(&opener, __ATOMIC_RELAXED) == getpid())
+            (void)flock(*fd, LOCK_UN);
         close(*fd);
     }
     *fd = -1;
@@ -1144,6 +1151,9 @@ mfq_status mfqi_open_store(const char *path, mfq_reader **result, mfq_error *err
     mfq_reader *r = (mfq_reader *)calloc(1, sizeof *r);
     if (r == NULL)
         return mfqi_fail(error, MFQ_E_NO_MEMORY, -1, "There is no memory.");
+    pid_t none = 0;
+    r->owner = getpid();
+    (void)__atomic_compare_exchange_n(&opener, &none, r->owner, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     r->directory = r->meta_fd = r->attached = r->meta_lock = r->name_lock = r->cursor_fd = -1;
     mfqi_begin_place(&r->place, 0);
     r->path = realpath(path, NULL);

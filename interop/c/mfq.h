@@ -2,8 +2,9 @@
  * Reads, consumes and appends messages of stores of MappedFileQueues from C and C++, beside processes in C#.
  * Linux, x64 and arm64. docs/FORMAT.md has the bytes; mfq.3 is the manual page.
  *
- * A handle is for one thread at a time. What a message points to is in the mapping, and valid until the next call with its
- * handle other than mfq_commit. Nothing here prints, exits, or installs a signal handler.
+ * A handle is for one thread at a time, and for the process that opened it: after fork(2) the child may only close it, which
+ * takes nothing from the parent. What a message points to is in the mapping, and valid until the next call with its handle other
+ * than mfq_commit. Nothing here prints, exits, or installs a signal handler.
  */
 #ifndef MFQ_H
 #define MFQ_H

@@ -370,7 +370,7 @@ mfq_status mfqi_wait_durable(mfq_producer *p, int64_t goal, mfq_error *error) {
 
 /* What was flushed is known to the next opener, unless somebody leads now, who says it himself. */
 void mfqi_end_flushing(mfq_producer *p) {
-    if (p->flushed_to > 0 && try_lead(p) > 0) {
+    if (p->flushed_to > 0 && p->store->owner == getpid() && try_lead(p) > 0) {
         (void)write_checkpoint(p, p->flushed_to, NULL);
         end_lead(p);
     }

@@ -99,6 +99,7 @@ struct record {
 
 struct mfq_reader {
     char *path;
+    pid_t owner;         /* the process that opened it: a child of fork may only close its copy */
     int directory;
     int meta_fd;
     struct stat meta_stat;

@@ -582,7 +582,7 @@ mfq_status mfq_producer_open(const char *path, const mfq_producer_options *optio
 void mfq_producer_close(mfq_producer *p) {
     if (p == NULL)
         return;
-    if (p->is_marked && !p->is_dirty) {
+    if (p->is_marked && !p->is_dirty && p->store->owner == getpid()) {
         /* Where `open` cannot be had, the mark stays: the next producer looks for dirty bytes, and finds none. */
         int opening = mfqi_lock(p->store, "locks/open", LOCK_EX, 1000);
         if (opening >= 0)

@@ -37,12 +37,14 @@ class Consumer(Reader):
         self._cursor_name = Files.cursor_name(name)
         self._attached = self._meta_lock = self._name_lock = self._cursor_fd = -1
         self._cursor_page: mmap.mmap | None = None
+        self._owner = os.getpid()
         super().__init__(path, start, verify=verify)
 
     # -- what a consumer does
 
     def commit(self) -> None:
         """Everything read so far is done, the last message included. Survives the death of every process."""
+        self._check_open()
         control, offset = self._control, self._offset + self._in_hand
         self._cursor[0] = cursor_word(offset)
         if control[MAY_WAIT] != 0:
@@ -52,6 +54,7 @@ class Consumer(Reader):
 
     def flush(self) -> None:
         """What was committed survives a power loss too."""
+        self._check_open()
         files = self._files
         try:
             os.fdatasync(self._cursor_fd)
@@ -68,6 +71,7 @@ class Consumer(Reader):
 
     def committed(self) -> int | None:
         """The stored offset."""
+        self._check_open()
         return self._files.parse_cursor(self._cursor[0], self.name)
 
     def seek(self, start: int) -> None:
@@ -85,6 +89,12 @@ class Consumer(Reader):
                 _system.unlock_and_close(fd)
         self._attached = self._meta_lock = self._name_lock = self._cursor_fd = -1
         super().close()
+
+    def _check_open(self) -> None:
+        if self._cursor_page is None:
+            raise ValueError("The consumer is closed.")
+        if self._owner != os.getpid():
+            raise ValueError("The consumer is the parent's: open one after the fork.")
 
     # -- attaching, by the rules of docs/DESIGN.md, section 3
 

@@ -49,6 +49,7 @@ class Producer:
                  flush_timeout: float | None = None) -> None:
         """Attaches to the store. Raises InUseError beside an Exclusive producer, NotImplementedError without the C library."""
         self._handle = ctypes.c_void_p()
+        self._owner = os.getpid()
         library = _library.find()
         if library is None:
             raise NotImplementedError("Producing needs the C library, libmfq.so.2: build and install interop/c.")
@@ -61,8 +62,11 @@ class Producer:
         self._error = _Error()
         self._offset = ctypes.c_int64()
         options = _Options(int(exclusive), int(group), 0 if flush_timeout is None else int(flush_timeout * 1000))
+        name = os.fsencode(path)
+        if b"\0" in name:
+            raise ValueError("embedded null byte")
         self._check(library.mfq_producer_open(
-            os.fsencode(path), ctypes.byref(options), ctypes.byref(self._handle), ctypes.byref(self._error)))
+            name, ctypes.byref(options), ctypes.byref(self._handle), ctypes.byref(self._error)))
 
     def produce(self, data: bytes | bytearray | memoryview | Any, headers: Headers | None = None) -> int:
         """Appends a message, of bytes or of anything that shows its bytes; gives its offset.
@@ -98,6 +102,8 @@ class Producer:
     def _open_handle(self) -> ctypes.c_void_p:
         if not self._handle:
             raise ValueError("The producer is closed.")
+        if self._owner != os.getpid():
+            raise ValueError("The producer is the parent's: open one after the fork.")
         return self._handle
 
     def _check(self, status: int) -> None:
@@ -125,6 +131,8 @@ def _block_of(headers: Headers) -> _Headers:
     if headers.time is not None:
         block.fields |= TIME
         block.time = headers.time
+        if block.time != headers.time:
+            raise ValueError(f"A time is in units of 100 ns since 1970, and fits 64 bits: {headers.time}")
     if headers.trace_id is not None and headers.span_id is not None:
         if len(headers.trace_id) != 16 or len(headers.span_id) != 8:
             raise ValueError("A trace's id has 16 bytes, and a span's id 8.")

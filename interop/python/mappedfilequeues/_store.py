@@ -95,6 +95,7 @@ class Files:
     """An open folder of a store, and what its files say."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        _system.note_opener()
         self.path = os.path.realpath(path)
         try:
             self.directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

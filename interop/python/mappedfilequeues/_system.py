@@ -135,10 +135,23 @@ def try_flock(fd: int, kind: int) -> bool:
     return True
 
 
+_opener = 0  # the process that opened a store first
+
+
+def note_opener() -> None:
+    """Before anything is locked."""
+    global _opener
+    _opener = _opener or os.getpid()
+
+
 def unlock_and_close(fd: int) -> None:
-    """Explicitly: a child that is just being started holds a copy of the descriptor until its exec."""
+    """Explicitly: a child that is just being started holds a copy of the descriptor until its exec.
+
+    Not in a child of fork that has inherited objects: the lock is that of both copies, and the parent still needs it.
+    """
     if fd >= 0:
-        fcntl.flock(fd, fcntl.LOCK_UN)
+        if _opener == os.getpid():
+            fcntl.flock(fd, fcntl.LOCK_UN)
         os.close(fd)
 
 

@@ -82,6 +82,74 @@ public sealed class PythonProducerTests
             run.Lines);
     }
 
+    /// <summary>
+    /// A child of fork has copies of the parent's objects, and drops them: at its end, or when they are collected. Closing them
+    /// released the parent's locks, which are those of both. An Exclusive producer was admitted beside the parent's Shared one,
+    /// its slot was given to others, and the name of its consumer was half free.
+    /// </summary>
+    [Fact]
+    public void Fork_TheChildClosesItsCopies_TheParentKeepsItsLocks()
+    {
+        const string script = """
+            import os, sys
+            import mappedfilequeues as mfq
+            store = sys.argv[1]
+            producer, consumer, reader = mfq.Producer(store), mfq.Consumer(store, "c"), mfq.Reader(store)
+            producer.produce(b"one")
+            producer.flush()
+            consumer.read()
+            reader.read()
+            child = os.fork()
+            if child == 0:
+                for call in (lambda: producer.produce(b"two"), producer.flush, consumer.commit, consumer.flush):
+                    try:
+                        call()
+                        print("nothing was raised")
+                    except ValueError as error:
+                        print(error)
+                for copy in (producer, consumer, reader):
+                    copy.close()
+                # What it opens itself works.
+                with mfq.Producer(store) as own, mfq.Consumer(store, "d") as other:
+                    own.produce(b"of the child")
+                    other.read()
+                    other.commit()
+                sys.stdout.flush()
+                os._exit(0)
+            os.waitpid(child, 0)
+            print("closed", flush=True)
+            sys.stdin.readline()
+            print(producer.produce(b"three"), bytes(consumer.read()))
+            consumer.commit()
+            producer.close()
+            consumer.close()
+            for call in (consumer.commit, consumer.flush, consumer.committed):
+                try:
+                    call()
+                    print("nothing was raised")
+                except ValueError as error:
+                    print(error)
+            """;
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        using MappedFileQueue other = new(new() { StorePath = store.StorePath, ProducerMode = ProducerMode.Exclusive });
+        using ChildProcess run = Start("-c", script, store.StorePath);
+        run.WaitForLine("closed", TimeSpan.FromSeconds(60));
+        Assert.Throws<QueueInUseException>(() => other.OpenProducer());
+        Assert.Throws<QueueInUseException>(() => queue.OpenConsumer("c"));
+        run.Input.WriteLine();
+        run.ExpectExit();
+        string[] refused =
+        [
+            .. Enumerable.Repeat("The producer is the parent's: open one after the fork.", 2),
+            .. Enumerable.Repeat("The consumer is the parent's: open one after the fork.", 2),
+        ];
+        Assert.Equal([.. refused, "closed", "40 b'of the child'", .. Enumerable.Repeat("The consumer is closed.", 3)], run.Lines);
+        using MappedFileConsumer after = queue.OpenConsumer("c");
+        Assert.Equal(40, after.Offset);
+        other.OpenProducer().Dispose();
+    }
+
     private static ChildProcess Start(params string[] arguments)
     {
         Vectors.SkipWithoutPython();
