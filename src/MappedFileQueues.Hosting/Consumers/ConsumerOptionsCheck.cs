@@ -25,6 +25,10 @@ internal sealed class ConsumerOptionsCheck(string queue, string consumer, IServi
         ];
         if (options.OnFailure is { } action && !Enum.IsDefined(action))
             failures.Add($"{path}:{nameof(options.OnFailure)} is not defined: {options.OnFailure}.");
+        if (options.Corruption is { } policy && !Enum.IsDefined(policy))
+            failures.Add($"{path}:{nameof(options.Corruption)} is not defined: {options.Corruption}.");
+        if (options.IsTransient is null)
+            failures.Add($"{path}:{nameof(options.IsTransient)} is null. Leave it as it is for the default.");
         if (!Enum.IsDefined(options.OnOutOfRange))
             failures.Add($"{path}:{nameof(options.OnOutOfRange)} is not defined: {options.OnOutOfRange}.");
         failures.AddRange(FindContradictions(options).Select(sentence => $"{path}:{sentence}"));

@@ -20,6 +20,7 @@ internal sealed partial class StoreEngine
     {
         using CallGate.Call call = BeginCall();
         ThrowIfInvalid(name);
+        options.Validate();
         return Add(face(WaitForName(name, () => TryOpenConsumer(name, options),
             "Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.")));
     }
@@ -89,6 +90,7 @@ internal sealed partial class StoreEngine
     {
         using CallGate.Call call = BeginCall();
         ThrowIfInvalid(name);
+        options.Validate();
         int pauseMs = 1;
         while (true)
         {

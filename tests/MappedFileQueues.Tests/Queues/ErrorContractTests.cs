@@ -113,6 +113,32 @@ public sealed class ErrorContractTests : IDisposable
         }
     }
 
+    /// <summary>
+    /// A number that a program has cast. A policy of damage that is none skipped whole segments, and one of removed messages
+    /// went on at the oldest.
+    /// </summary>
+    [Fact]
+    public async Task PolicyThatIsNotDefined_IsRefusedByTheNameOfItsOption()
+    {
+        using MappedFileQueue queue = new(Options);
+        foreach (int wrong in new[] { -1, 3 })
+        {
+            ConsumerOptions damage = new() { Corruption = (CorruptionPolicy)wrong };
+            ConsumerOptions removed = new() { OnOutOfRange = (OutOfRangePolicy)wrong };
+            Refuses("Corruption", () => queue.OpenConsumer("c", damage));
+            Refuses("OnOutOfRange", () => queue.OpenConsumer("c", removed));
+            Refuses("Corruption", () => queue.OpenGroupMember("g", new GroupOptions { Corruption = damage.Corruption }));
+            Refuses("OnOutOfRange", () => queue.OpenGroupMember("g", new GroupOptions { OnOutOfRange = removed.OnOutOfRange }));
+            await Assert.ThrowsAsync<ArgumentOutOfRangeException>(
+                "Corruption", async () => await queue.OpenConsumerAsync("c", damage, TestContext.Current.CancellationToken));
+        }
+
+        Assert.Empty(queue.GetInfo().Consumers);
+        Assert.Empty(queue.GetInfo().Groups);
+
+        static void Refuses(string option, Action act) => Assert.Throws<ArgumentOutOfRangeException>(option, act);
+    }
+
     private static void Names(Type type, Action act) =>
         Assert.Equal(type.FullName, Assert.Throws<ObjectDisposedException>(act).ObjectName);
 

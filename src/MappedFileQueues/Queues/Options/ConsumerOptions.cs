@@ -24,4 +24,17 @@ public readonly struct ConsumerOptions
     /// store the new offset.
     /// </summary>
     public OutOfRangePolicy OnOutOfRange { get; init; }
+
+    /// <summary>Checks the options; each exception names its option.</summary>
+    internal void Validate() => ThrowIfUndefined(Corruption, OnOutOfRange);
+
+    /// <summary>A policy that is none would skip what the caller wants to hear of.</summary>
+    internal static void ThrowIfUndefined(CorruptionPolicy? corruption, OutOfRangePolicy onOutOfRange)
+    {
+        // Not Enum.IsDefined: a fresh process would compile it before its first message.
+        if (corruption is < CorruptionPolicy.Throw or > CorruptionPolicy.SkipSegment)
+            throw new ArgumentOutOfRangeException(nameof(Corruption), corruption, "Not a defined policy.");
+        if (onOutOfRange is < OutOfRangePolicy.Throw or > OutOfRangePolicy.Latest)
+            throw new ArgumentOutOfRangeException(nameof(OnOutOfRange), onOutOfRange, "Not a defined policy.");
+    }
 }

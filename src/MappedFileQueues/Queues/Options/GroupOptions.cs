@@ -67,5 +67,6 @@ public sealed record GroupOptions
                 $"Order by key is not there yet: shards={KeyShards}. Use 0; any member gets any message then.");
         if (DeadLetterPath is not null)
             ArgumentException.ThrowIfNullOrWhiteSpace(DeadLetterPath);
+        ConsumerOptions.ThrowIfUndefined(Corruption, OnOutOfRange);
     }
 }

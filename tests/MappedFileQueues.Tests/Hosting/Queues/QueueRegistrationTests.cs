@@ -159,6 +159,26 @@ public sealed class QueueRegistrationTests
         Assert.False(Directory.Exists(host.StorePath));
     }
 
+    /// <summary>
+    /// What only code can set wrong. Without a predicate the first handler that failed ended its consumer with a
+    /// NullReferenceException; a policy that is none skipped damage.
+    /// </summary>
+    [Fact]
+    public async Task Start_WrongOptionOfCode_FailsWithASentenceThatNamesTheKey()
+    {
+        await using TestHost host = new();
+        host.Configure(("MappedFileQueues:orders:StorePath", host.StorePath));
+        host.Services.AddMappedFileQueue<long>("orders")
+            .AddMappedFileConsumer<long, Consumers.IgnoringHandler>(
+                "orders", o => (o.IsTransient, o.Corruption) = (null!, (CorruptionPolicy)9));
+
+        Exception error = await Assert.ThrowsAnyAsync<Exception>(host.StartAsync);
+
+        Assert.Contains("MappedFileQueues:orders:Consumer:IsTransient is null.", error.Message, StringComparison.Ordinal);
+        Assert.Contains("MappedFileQueues:orders:Consumer:Corruption is not defined: 9.", error.Message, StringComparison.Ordinal);
+        Assert.False(Directory.Exists(host.StorePath));
+    }
+
     /// <summary>The options of a consumer that nobody adds were ignored, and so was a whole section of a queue.</summary>
     [Fact]
     public async Task Start_SectionOfNobody_IsNamed()
