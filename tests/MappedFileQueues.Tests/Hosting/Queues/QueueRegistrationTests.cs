@@ -174,8 +174,9 @@ public sealed class QueueRegistrationTests
 
         Exception error = await Assert.ThrowsAnyAsync<Exception>(host.StartAsync);
 
-        Assert.Contains("MappedFileQueues:orders:Consumer:IsTransient is null.", error.Message, StringComparison.Ordinal);
-        Assert.Contains("MappedFileQueues:orders:Consumer:Corruption is not defined: 9.", error.Message, StringComparison.Ordinal);
+        const string section = "MappedFileQueues:orders:Consumer";
+        Assert.Contains($"{section}:IsTransient is null.", error.Message, StringComparison.Ordinal);
+        Assert.Contains($"{section}:Corruption is not defined: 9.", error.Message, StringComparison.Ordinal);
         Assert.False(Directory.Exists(host.StorePath));
     }
 
