@@ -79,6 +79,8 @@ static mfq_status read_cursor(const mfq_reader *r, const char *file, int64_t *of
 mfq_status mfq_stored_offset(mfq_reader *r, const char *name, int64_t *offset, mfq_error *error) {
     char file[NAME_MAX_LENGTH + 40];
     *offset = -1;
+    if (r == NULL)
+        return mfqi_fail(error, MFQ_E_ARGUMENT, -1, "A reader is needed.");
     if (!name_cursor(name, file, sizeof file))
         return mfqi_fail(error, MFQ_E_ARGUMENT, -1, NAME_RULE);
     return read_cursor(r, file, offset, error);

@@ -17,6 +17,7 @@
  * Compiled with MFQ_TEST, MFQ_TRAP=STEP:N kills the process when a thread comes to a step of the library for the N-th time.
  *
  *   crc                         compares the two implementations of the checksum
+ *   nothing                     calls without a handle: each is refused
  *   mutate VECTORS SCRATCH COUNT SECONDS SEED
  *                               damages the vectors' stores at random, reads them, and lets a consumer and a producer join them:
  *                               no crash, no endless loop, no message but those that are whole in the files
@@ -411,6 +412,22 @@ static int read_on(const char *path) {
     return 0;
 }
 
+/* A caller without a handle is told so. */
+static int ask_nothing(void) {
+    int64_t offset = 0;
+    mfq_info info;
+    mfq_get_info(NULL, &info);
+    int is_told = mfq_offset(NULL) == -1 && info.segment_length == 0
+        && mfq_stored_offset(NULL, "a", &offset, NULL) == MFQ_E_ARGUMENT && mfq_read(NULL, NULL, NULL) == MFQ_E_ARGUMENT
+        && mfq_commit(NULL, NULL) == MFQ_E_ARGUMENT && mfq_flush(NULL, NULL) == MFQ_E_ARGUMENT
+        && mfq_produce(NULL, NULL, NULL, 0, NULL, NULL) == MFQ_E_ARGUMENT
+        && mfq_producer_flush(NULL, NULL) == MFQ_E_ARGUMENT && mfq_producer_prepare(NULL, 1, NULL) == MFQ_E_ARGUMENT
+        && mfq_seek(NULL, 0, NULL) == MFQ_E_ARGUMENT;
+    mfq_close(NULL);
+    mfq_producer_close(NULL);
+    return is_told ? 0 : 1;
+}
+
 static int compare_crc(void) {
     uint8_t bytes[300];
     for (size_t i = 0; i < sizeof bytes; i++)
@@ -667,6 +684,8 @@ int main(int count, char **arguments) {
         return read_on(arguments[2]);
     if (count == 2 && strcmp(arguments[1], "crc") == 0)
         return compare_crc();
+    if (count == 2 && strcmp(arguments[1], "nothing") == 0)
+        return ask_nothing();
     if (count == 7 && strcmp(arguments[1], "mutate") == 0)
         return mutate(arguments[2], arguments[3], atol(arguments[4]), atof(arguments[5]), (uint64_t)atoll(arguments[6]));
     fprintf(stderr, "The head of test_vectors.c says what to give.\n");

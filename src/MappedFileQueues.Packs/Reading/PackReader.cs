@@ -42,7 +42,7 @@ public sealed class PackReader : IDisposable
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     public static PackReader Open(string path, PackReaderOptions? options = null)
     {
-        ArgumentException.ThrowIfNullOrEmpty(path);
+        ArgumentException.ThrowIfNullOrWhiteSpace(path);
         options ??= new PackReaderOptions();
         HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(
             System.IO.Path.GetFullPath(path), create: false, mode: null) ?? throw PackErrors.NoPack(path);

@@ -28,6 +28,7 @@ public sealed class PackOptions
     private long? _volumeSize;
     private long? _maxBytes;
     private double? _compactAtGarbage;
+    private PackDurability _durability = PackDurability.PageCache;
     private long _checkpointInterval = 256L << 20;
     private UnixFileMode? _unixCreateMode;
 
@@ -94,7 +95,16 @@ public sealed class PackOptions
     /// <summary>
     /// When puts and deletes return whose caller does not specify it; default <see cref="PackDurability.PageCache"/>.
     /// </summary>
-    public PackDurability Durability { get; set; } = PackDurability.PageCache;
+    /// <exception cref="ArgumentOutOfRangeException">The value is not a defined level.</exception>
+    public PackDurability Durability
+    {
+        get => _durability;
+        set
+        {
+            ThrowIfUndefined(value);
+            _durability = value;
+        }
+    }
 
     /// <summary>
     /// After this many bytes of puts and deletes a thread of the pool writes a checkpoint of the index, so opening after a crash
@@ -152,4 +162,11 @@ public sealed class PackOptions
     /// out.
     /// </summary>
     public bool DangerouslyAllowFileSystem { get; set; }
+
+    /// <summary>A level that is none would promise nothing, in silence.</summary>
+    internal static void ThrowIfUndefined(PackDurability durability)
+    {
+        if (durability is not (PackDurability.PageCache or PackDurability.Group))
+            throw new ArgumentOutOfRangeException(nameof(durability), durability, "Not a defined level.");
+    }
 }

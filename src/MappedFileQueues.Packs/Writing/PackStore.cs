@@ -63,7 +63,7 @@ public sealed class PackStore : IDisposable
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     public static PackStore Open(string path, PackOptions? options = null)
     {
-        ArgumentException.ThrowIfNullOrEmpty(path);
+        ArgumentException.ThrowIfNullOrWhiteSpace(path);
         options ??= new PackOptions();
         var writer = new PackWriter(PackOpening.OpenWriter(path, options, useCheckpoint: true), options);
         try

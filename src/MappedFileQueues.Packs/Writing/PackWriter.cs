@@ -67,7 +67,7 @@ internal sealed class PackWriter : IDisposable
     /// </summary>
     public bool Append(NeedleKind kind, ReadOnlySpan<byte> key, ReadOnlySpan<byte> data, PackDurability? durability)
     {
-        PackDurability level = durability ?? _durability;
+        PackDurability level = LevelOf(durability);
         if (!Append(kind, key, data, level, out ulong sequence))
             return false;
         if (level == PackDurability.Group)
@@ -87,7 +87,7 @@ internal sealed class PackWriter : IDisposable
         CancellationToken cancellationToken)
     {
         cancellationToken.ThrowIfCancellationRequested();
-        PackDurability level = durability ?? _durability;
+        PackDurability level = LevelOf(durability);
         ulong sequence = 0;
         int length = NeedleLayout.LengthMin + NeedleLayout.Unit + key.Length + data.Length;
         bool isShort = (uint)length <= ShortLengthMax && Appender.IsRoomLikely(length);
@@ -214,6 +214,13 @@ internal sealed class PackWriter : IDisposable
             background(work);
         else
             ThreadPool.UnsafeQueueUserWorkItem(static state => ((Action)state!)(), work);
+    }
+
+    private PackDurability LevelOf(PackDurability? durability)
+    {
+        if (durability is { } level)
+            PackOptions.ThrowIfUndefined(level);
+        return durability ?? _durability;
     }
 
     /// <summary>Writes a needle, evicting first what has to make room for it, and starts what is due afterwards.</summary>

@@ -12,6 +12,15 @@ public sealed class GroupBatchTests : IDisposable
 
     /// <summary>What an operator has taken away is another member's by then.</summary>
     [Fact]
+    public void Default_HasNothing()
+    {
+        int count = 0;
+        foreach (ReadOnlySpan<byte> _ in default(GroupBatch))
+            count++;
+        Assert.Equal(0, count);
+    }
+
+    [Fact]
     public void ConsumeBatch_FencedOnTheWay_ShowsNothingThatOthersHave()
     {
         MappedFileQueueOptions options = new() { StorePath = _store.StorePath, Durability = DurabilityLevel.PageCache };

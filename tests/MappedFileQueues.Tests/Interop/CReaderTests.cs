@@ -27,6 +27,13 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
         Assert.Equal("same, check=e3069283", run.Lines[^1]);
     }
 
+    [Fact]
+    public void Calls_WithoutAHandle_AreRefused()
+    {
+        using ChildProcess run = CLibrary.Start(CLibrary.Checked, "nothing");
+        run.ExpectExit();
+    }
+
     /// <summary>
     /// Another seed each day: the run prints what it needs to be made again. In memory where that can be had, because consumers
     /// and producers sync.

@@ -13,6 +13,13 @@ public sealed class DeadLetterStoreTests : IDisposable
 
     private string LettersPath => _store.StorePath + "-dead-letters";
 
+    /// <summary>The letter of a handler whose exception has a text that throws could not be written, and its consumer stopped.</summary>
+    [Fact]
+    public void Describe_TextThrows_SaysSo() =>
+        Assert.Equal(
+            (typeof(TextThrows).FullName, "Its text cannot be had: System.InvalidOperationException."),
+            DeadLetter.Describe(new TextThrows()));
+
     [Fact]
     public void Read_EnumeratedTwice_GivesTheSameLetters()
     {
@@ -119,5 +126,10 @@ public sealed class DeadLetterStoreTests : IDisposable
         while (reader.TryRead(out ReadOnlySpan<byte> message))
             messages.Add(BitConverter.ToInt32(message));
         return messages;
+    }
+
+    private sealed class TextThrows : Exception
+    {
+        public override string Message => throw new InvalidOperationException();
     }
 }

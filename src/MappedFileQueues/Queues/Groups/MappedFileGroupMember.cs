@@ -264,5 +264,10 @@ public ref struct GroupBatch
     }
 
     /// <summary>Gives back the messages that were taken together with those that were enumerated; foreach calls it.</summary>
-    public readonly void Dispose() => _member.GiveBackUnshown(in _place);
+    public readonly void Dispose()
+    {
+        // A default value has taken nothing.
+        if (_member is not null)
+            _member.GiveBackUnshown(in _place);
+    }
 }

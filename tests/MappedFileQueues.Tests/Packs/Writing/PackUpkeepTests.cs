@@ -110,4 +110,18 @@ public sealed class PackUpkeepTests : IDisposable
         Assert.Throws<ArgumentOutOfRangeException>(() => new PackOptions { CompactAtGarbage = 1.01 });
         Assert.Null(new PackOptions { CompactAtGarbage = null }.CompactAtGarbage);
     }
+
+    /// <summary>A number that a program has cast promised nothing, in silence; a blank path made a folder of that name.</summary>
+    [Fact]
+    public void Arguments_NoLevelOrNoPath_AreRefused()
+    {
+        Assert.Throws<ArgumentOutOfRangeException>(() => new PackOptions { Durability = (PackDurability)9 });
+        Assert.Throws<ArgumentException>(() => PackStore.Open(" "));
+        Assert.Throws<ArgumentException>(() => PackReader.Open(" "));
+        using TempStore folder = new();
+        using PackStore pack = PackStore.Open(folder.StorePath);
+        Assert.Throws<ArgumentOutOfRangeException>(() => pack.Put("key", [1], (PackDurability)9));
+        Assert.Throws<ArgumentOutOfRangeException>(() => pack.Delete("key", (PackDurability)(-1)));
+        Assert.False(pack.Contains("key"));
+    }
 }
