@@ -13,7 +13,7 @@ public sealed class DeadLetterStoreTests : IDisposable
 
     private string LettersPath => _store.StorePath + "-dead-letters";
 
-    /// <summary>The letter of a handler whose exception has a text that throws could not be written, and its consumer stopped.</summary>
+    /// <summary>An exception of a handler whose text throws made the letter fail, and stopped the consumer.</summary>
     [Fact]
     public void Describe_TextThrows_SaysSo() =>
         Assert.Equal(
