@@ -1020,9 +1020,10 @@ mfq_status mfq_seek(mfq_reader *r, int64_t start, mfq_error *error) {
 int64_t mfq_offset(const mfq_reader *r) { return r == NULL ? -1 : r->place.offset; }
 
 void mfq_get_info(mfq_reader *r, mfq_info *info) {
-    memset(info, 0, sizeof *info);
-    if (r == NULL)
+    if (r == NULL) {
+        memset(info, 0, sizeof *info);
         return;
+    }
     *info = r->info;
     info->first = mfqi_find_log_start(r);
 }

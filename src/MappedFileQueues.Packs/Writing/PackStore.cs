@@ -97,6 +97,7 @@ public sealed class PackStore : IDisposable
     /// <exception cref="ArgumentException">
     /// The key or the data is too long, or the object is longer than <see cref="PackOptions.MaxBytes"/>.
     /// </exception>
+    /// <exception cref="ArgumentOutOfRangeException">The durability is not a defined level.</exception>
     /// <exception cref="QueueDiskException">
     /// The disk is full or fails. The object was not stored. If only the sync failed, the object may exist after the pack is
     /// opened again. After a full disk the next put may succeed; deletes and compactions have some room kept for them.
@@ -134,6 +135,7 @@ public sealed class PackStore : IDisposable
     /// <exception cref="ArgumentException">
     /// The key or the data is too long, or the object is longer than <see cref="PackOptions.MaxBytes"/>.
     /// </exception>
+    /// <exception cref="ArgumentOutOfRangeException">The durability is not a defined level.</exception>
     /// <exception cref="QueueDiskException">As for the method that is not asynchronous.</exception>
     /// <exception cref="PackPoisonedException">An earlier sync failed: close the pack and open it again.</exception>
     /// <exception cref="PackFullException">The pack has the maximum number of volumes.</exception>
@@ -164,6 +166,7 @@ public sealed class PackStore : IDisposable
     /// <param name="key">The key.</param>
     /// <param name="durability">When to return; null for the value of <see cref="PackOptions.Durability"/>.</param>
     /// <exception cref="ArgumentException">The key is too long.</exception>
+    /// <exception cref="ArgumentOutOfRangeException">The durability is not a defined level.</exception>
     /// <exception cref="QueueDiskException">The disk is full or fails; the object still exists.</exception>
     /// <exception cref="PackPoisonedException">An earlier sync failed: close the pack and open it again.</exception>
     /// <exception cref="PackFullException">
@@ -187,6 +190,7 @@ public sealed class PackStore : IDisposable
     /// <param name="durability">When to complete; null for the value of <see cref="PackOptions.Durability"/>.</param>
     /// <param name="cancellationToken">Ends the wait. The object may be deleted then.</param>
     /// <exception cref="ArgumentException">The key is too long.</exception>
+    /// <exception cref="ArgumentOutOfRangeException">The durability is not a defined level.</exception>
     /// <exception cref="QueueDiskException">The disk is full or fails; the object still exists.</exception>
     /// <exception cref="PackPoisonedException">An earlier sync failed: close the pack and open it again.</exception>
     /// <exception cref="OperationCanceledException">The wait was cancelled.</exception>

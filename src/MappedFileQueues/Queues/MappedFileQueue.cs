@@ -154,6 +154,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <param name="name">As there.</param>
     /// <param name="options">Where it starts when the name is new, and what it sees. A bare <c>default</c> selects the other
     /// overload.</param>
+    /// <exception cref="ArgumentOutOfRangeException">A policy of the options is not defined.</exception>
     [OverloadResolutionPriority(-1)]
     public MappedFileConsumer OpenConsumer(string name, ConsumerOptions options) =>
         _core.OpenConsumer(name, options, MakeConsumer);
@@ -172,6 +173,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <param name="options">Where it starts when the name is new, and what it sees. A bare <c>default</c> selects the other
     /// overload.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
+    /// <exception cref="ArgumentOutOfRangeException">A policy of the options is not defined.</exception>
     [OverloadResolutionPriority(-1)]
     public ValueTask<MappedFileConsumer> OpenConsumerAsync(
         string name, ConsumerOptions options, CancellationToken cancellationToken = default) =>

@@ -135,6 +135,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <param name="name">As there.</param>
     /// <param name="options">Where it starts when the name is new, and what it sees. A bare <c>default</c> selects the other
     /// overload.</param>
+    /// <exception cref="ArgumentOutOfRangeException">A policy of the options is not defined.</exception>
     [OverloadResolutionPriority(-1)]
     public MappedFileConsumer<T> OpenConsumer(string name, ConsumerOptions options) =>
         _core.OpenConsumer(name, options, MakeConsumer);
@@ -153,6 +154,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <param name="options">Where it starts when the name is new, and what it sees. A bare <c>default</c> selects the other
     /// overload.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
+    /// <exception cref="ArgumentOutOfRangeException">A policy of the options is not defined.</exception>
     [OverloadResolutionPriority(-1)]
     public ValueTask<MappedFileConsumer<T>> OpenConsumerAsync(
         string name, ConsumerOptions options, CancellationToken cancellationToken = default) =>

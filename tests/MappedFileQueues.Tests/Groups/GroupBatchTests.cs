@@ -10,7 +10,6 @@ public sealed class GroupBatchTests : IDisposable
 
     public void Dispose() => _store.Dispose();
 
-    /// <summary>What an operator has taken away is another member's by then.</summary>
     [Fact]
     public void Default_HasNothing()
     {
@@ -20,6 +19,7 @@ public sealed class GroupBatchTests : IDisposable
         Assert.Equal(0, count);
     }
 
+    /// <summary>What an operator has taken away is another member's by then.</summary>
     [Fact]
     public void ConsumeBatch_FencedOnTheWay_ShowsNothingThatOthersHave()
     {
