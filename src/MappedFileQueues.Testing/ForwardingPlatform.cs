@@ -81,7 +81,7 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 
     public sealed override PlatformLock? Probe(string name, LockKind kind = LockKind.Shared) => inner.Probe(name, kind);
 
-    public sealed override IReadOnlyList<int> LockHolders(string name) => inner.LockHolders(name);
+    public sealed override IReadOnlyList<int>[] LockHolders(params ReadOnlySpan<string> names) => inner.LockHolders(names);
 
     public sealed override FileIdentity? Identify(string name) => inner.Identify(name);
 

@@ -90,6 +90,7 @@ internal static unsafe class StoreStatus
         RetentionPlan plan = policy is null
             ? default
             : RetentionPlan.Make(directory, meta, policy, oldest, published, now);
+        IReadOnlyList<int>[] holders = directory.LockHolders(StoreNames.AttachedLock, StoreNames.ProducersLock);
         return new MappedFileQueueInfo
         {
             StorePath = directory.Path,
@@ -126,8 +127,8 @@ internal static unsafe class StoreStatus
             Consumers = consumers,
             Groups = groups,
             OpenClaims = claims,
-            AttachedProcesses = directory.LockHolders(StoreNames.AttachedLock),
-            ProducerProcesses = directory.LockHolders(StoreNames.ProducersLock),
+            AttachedProcesses = holders[0],
+            ProducerProcesses = holders[1],
         };
     }
 

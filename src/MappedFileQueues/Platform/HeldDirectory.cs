@@ -154,10 +154,15 @@ internal abstract class HeldDirectory : IDisposable
     public abstract PlatformLock? Probe(string name, LockKind kind = LockKind.Shared);
 
     /// <summary>
-    /// The ids of the processes that hold the lock on this file, as far as the system tells (Linux: /proc/locks); may be empty.
-    /// For messages, not for decisions.
+    /// For each of these files the ids of the processes that hold the lock on it, as far as the system tells (Linux: /proc/locks,
+    /// which is read once for all of them); may be empty. For messages, not for decisions.
     /// </summary>
-    public abstract IReadOnlyList<int> LockHolders(string name);
+    public virtual IReadOnlyList<int>[] LockHolders(params ReadOnlySpan<string> names)
+    {
+        IReadOnlyList<int>[] unknown = new IReadOnlyList<int>[names.Length];
+        Array.Fill(unknown, []);
+        return unknown;
+    }
 
     /// <summary>The error for a lock that is held elsewhere; it names the holder.</summary>
     /// <param name="lockName">The lock's file.</param>
@@ -168,7 +173,7 @@ internal abstract class HeldDirectory : IDisposable
     public QueueInUseException InUse(
         string lockName, string what, string remedy, string? place = null, TimeSpan? waited = null)
     {
-        IReadOnlyList<int> holders = LockHolders(lockName);
+        IReadOnlyList<int> holders = LockHolders(lockName)[0];
         string names = holders.Count == 0
             ? "unknown"
             : string.Join(",", holders.Select(id =>

@@ -135,8 +135,6 @@ internal sealed class SimDirectory(SimServices os) : HeldDirectory
         }
     }
 
-    public override IReadOnlyList<int> LockHolders(string name) => [];
-
     public override FileIdentity? Identify(string name)
     {
         lock (_disk.Gate)

@@ -453,7 +453,7 @@ internal sealed unsafe partial class FlushEngine
         int slot = SlotLayout.Slot(FrameHeader.HighHalf(walk.ClaimInTheWay));
         return new MappedFileQueueException("A message that was begun and is not finished is in the way of all flushes, and what "
             + $"was appended after it is not on disk: offset={confirmed}, slot={slot}, "
-            + $"processes={string.Join(',', _store.Directory.LockHolders(StoreNames.SlotLock(slot)))}, path={_store.Path}. "
+            + $"processes={string.Join(',', _store.Directory.LockHolders(StoreNames.SlotLock(slot))[0])}, path={_store.Path}. "
             + "Let its process go on, or end it.");
     }
 

@@ -205,10 +205,12 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         LinuxLock.TryTake(this, name, kind, () => OpenHandle(name, FileOpening.Read));
 
     /// <inheritdoc/>
-    public override IReadOnlyList<int> LockHolders(string name)
+    public override IReadOnlyList<int>[] LockHolders(params ReadOnlySpan<string> names)
     {
-        using LinuxHandle? opened = OpenHandle(name, FileOpening.Read);
-        return opened is null ? [] : LinuxLockHolders.Find(opened, Stat(opened, FullName(name)).Identity);
+        FileIdentity?[] files = new FileIdentity?[names.Length];
+        for (int i = 0; i < files.Length; i++)
+            files[i] = Identify(names[i]);
+        return LinuxLockHolders.Find(handle, files);
     }
 
     /// <inheritdoc/>

@@ -1,5 +1,8 @@
+using System.Buffers;
 using System.Globalization;
+using System.Text;
 using MappedFileQueues.Platform.Linux.Calls;
+using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Platform.Linux;
 
@@ -18,48 +21,90 @@ internal static class LinuxLockHolders
     /// </summary>
     private const int LooksMax = 3;
 
-    /// <summary>The process ids, each once.</summary>
-    public static IReadOnlyList<int> Find(LinuxHandle file, FileIdentity identity)
+    /// <summary>The ids of the processes that hold each of the files, each id once.</summary>
+    /// <param name="folder">The folder of the files.</param>
+    /// <param name="files">The files; null for one that is missing.</param>
+    public static IReadOnlyList<int>[] Find(LinuxHandle folder, ReadOnlySpan<FileIdentity?> files)
     {
         // btrfs and overlay give each file its own device in stat, while /proc/locks prints the device of the whole file system,
-        // which the mount table knows.
-        string? mounted = MountDevice(file);
-        List<int> holders = [];
-        for (int look = 0; look < LooksMax; look++)
+        // which the mount table knows. On others the table is not read.
+        Lazy<ulong?> mounted = new(() => ParseDevice(MountDevice(folder), hex: false), isThreadSafe: false);
+        List<int>[] holders = new List<int>[files.Length];
+        for (int i = 0; i < holders.Length; i++)
+            holders[i] = [];
+        byte[] table = ArrayPool<byte>.Shared.Rent(4 * PieceLength);
+        try
         {
-            string locks = ProcFiles.ReadOrNull("/proc/locks") ?? "";
-            holders.AddRange(Parse(locks, identity.Inode, IsDevice));
-            if (locks.Length < PieceLength)
-                break;
+            for (int look = 0; look < LooksMax; look++)
+            {
+                ReadOnlySpan<byte> locks = ReadTable(ref table);
+                for (int i = 0; i < holders.Length; i++)
+                {
+                    if (files[i] is { } file)
+                        holders[i].AddRange(Parse(locks, file.Inode, device => device == file.Device || device == mounted.Value));
+                }
+
+                if (locks.Length < PieceLength)
+                    break;
+            }
+        }
+        finally
+        {
+            ArrayPool<byte>.Shared.Return(table);
         }
 
-        return [.. holders.Distinct()];
-
-        bool IsDevice(ulong device) => device == identity.Device || device == ParseDevice(mounted, hex: false);
+        return Array.ConvertAll(holders, IReadOnlyList<int> (found) => [.. found.Distinct()]);
     }
 
     /// <summary>The holders of an inode on one of the accepted devices (major in the upper half).</summary>
-    internal static List<int> Parse(string locks, ulong inode, Func<ulong, bool> isDevice)
+    internal static List<int> Parse(ReadOnlySpan<byte> locks, ulong inode, Func<ulong, bool> isDevice)
     {
         List<int> holders = [];
-        string end = string.Create(CultureInfo.InvariantCulture, $":{inode}");
-        foreach (string line in locks.Split('\n'))
+        string file = string.Create(CultureInfo.InvariantCulture, $":{inode} ");
+        byte[] sought = Encoding.ASCII.GetBytes(file);
+        int place;
+        // Most of a long table is about other files.
+        while ((place = locks.IndexOf(sought)) >= 0)
         {
-            // Most of a long table is about other files.
-            if (!line.Contains(end, StringComparison.Ordinal))
-                continue;
+            int start = locks[..place].LastIndexOf((byte)'\n') + 1;
+            place += sought.Length;
             // A waiting request has "->" after the number; it holds nothing.
-            string[] fields = line.Split(' ', StringSplitOptions.RemoveEmptyEntries);
-            if (fields.Length < 6 || fields[1] != "FLOCK" || !fields[5].EndsWith(end, StringComparison.Ordinal))
-                continue;
+            string[] fields = Encoding.ASCII.GetString(locks[start..place]).Split(' ', StringSplitOptions.RemoveEmptyEntries);
             // Process ids of other namespaces are shown as 0 or -1.
-            if (ParseDevice(fields[5][..^end.Length], hex: true) is ulong device && isDevice(device)
-                && int.TryParse(fields[4], CultureInfo.InvariantCulture, out int processId) && processId > 0
-                && !holders.Contains(processId))
+            if (fields.Length == 6 && fields[1] == "FLOCK"
+                && ParseDevice(fields[5][..^(file.Length - 1)], hex: true) is ulong device && isDevice(device)
+                && int.TryParse(fields[4], CultureInfo.InvariantCulture, out int processId) && processId > 0)
                 holders.Add(processId);
+            locks = locks[place..];
         }
 
         return holders;
+    }
+
+    /// <summary>Reads all of it into the array, or a longer one; empty when it cannot be read.</summary>
+    private static ReadOnlySpan<byte> ReadTable(ref byte[] buffer)
+    {
+        try
+        {
+            using SafeFileHandle file = File.OpenHandle("/proc/locks");
+            int length = 0;
+            while (RandomAccess.Read(file, buffer.AsSpan(length), length) is > 0 and int read)
+            {
+                length += read;
+                if (buffer.Length - length >= PieceLength)
+                    continue;
+                byte[] longer = ArrayPool<byte>.Shared.Rent(buffer.Length * 2);
+                buffer.AsSpan(0, length).CopyTo(longer);
+                ArrayPool<byte>.Shared.Return(buffer);
+                buffer = longer;
+            }
+
+            return buffer.AsSpan(0, length);
+        }
+        catch (Exception error) when (error is IOException or UnauthorizedAccessException)
+        {
+            return default;
+        }
     }
 
     private static ulong? ParseDevice(string? text, bool hex)

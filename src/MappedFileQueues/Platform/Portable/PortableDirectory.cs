@@ -250,9 +250,6 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
         PortableLock.Probe(FullName(name), kind);
 
     /// <inheritdoc/>
-    public override IReadOnlyList<int> LockHolders(string name) => [];
-
-    /// <inheritdoc/>
     public override FileIdentity? Identify(string name)
     {
         try

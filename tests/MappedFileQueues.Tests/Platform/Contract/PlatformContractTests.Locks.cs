@@ -201,7 +201,7 @@ public abstract partial class PlatformContractTests
         child.WaitForLine("held");
         Assert.Null(Store.TryLock(LockName, LockKind.Exclusive));
         Assert.Null(Store.Probe(LockName));
-        Assert.Equal(Services.IsPortable ? [] : [child.Id], Store.LockHolders(LockName));
+        Assert.Equal(Services.IsPortable ? [] : [child.Id], Store.LockHolders(LockName)[0]);
         child.KillAndWait();
         using PlatformLock? taken = Store.TryLock(LockName, LockKind.Exclusive);
         Assert.NotNull(taken);
@@ -210,11 +210,11 @@ public abstract partial class PlatformContractTests
     [Fact]
     public void LockHolders_OwnLocks_NameThisProcessOnce()
     {
-        Assert.Empty(Store.LockHolders(LockName));
+        Assert.Empty(Store.LockHolders(LockName)[0]);
         using (PlatformLock first = Store.TryLock(LockName, LockKind.Shared)!)
         using (PlatformLock second = Store.TryLock(LockName, LockKind.Shared)!)
-            Assert.Equal(Services.IsPortable ? [] : [Environment.ProcessId], Store.LockHolders(LockName));
-        Assert.Empty(Store.LockHolders(LockName));
+            Assert.Equal(Services.IsPortable ? [] : [Environment.ProcessId], Store.LockHolders(LockName)[0]);
+        Assert.Empty(Store.LockHolders(LockName)[0]);
     }
 
     [System.Runtime.CompilerServices.MethodImpl(System.Runtime.CompilerServices.MethodImplOptions.NoInlining)]
