@@ -6,8 +6,8 @@ namespace MappedFileQueues.Bench.FigurePages;
 
 /// <summary>
 /// A page that shows figures. A table stands between `&lt;!-- figures: GROUP, GROUP names=PATTERN,PATTERN --&gt;` and
-/// `&lt;!-- /figures --&gt;`, with a line below it that says when and where its groups were measured. `chart=NAME` adds the
-/// chart, once it is drawn.
+/// `&lt;!-- /figures --&gt;`, with a line below it that says when and where its groups were measured, in full at the first table
+/// of a group. `chart=NAME` adds the chart, once it is drawn.
 /// </summary>
 /// <param name="name">Relative to the root of the repository.</param>
 /// <param name="text">As it is.</param>
@@ -17,6 +17,7 @@ internal sealed partial class FigurePage(string name, string text, FigureSources
     private const int LineMax = 120;
 
     private readonly List<string> _problems = [];
+    private readonly HashSet<string> _toldGroups = [];
 
     /// <summary>What is wrong and cannot be written anew, each with its line.</summary>
     public IReadOnlyList<string> Problems => _problems;
@@ -29,6 +30,7 @@ internal sealed partial class FigurePage(string name, string text, FigureSources
     /// <summary>The page as the results give it.</summary>
     public string Rewrite()
     {
+        _toldGroups.Clear();
         string rewritten = Block().Replace(text, RewriteBlock);
         return FigureMarks.Fill(rewritten, sources, (place, problem) => Report(LineAt(rewritten, place), problem));
     }
@@ -68,7 +70,7 @@ internal sealed partial class FigurePage(string name, string text, FigureSources
         for (int i = 0; i < groups.Length; i++)
         {
             if (reports[i] is { } report)
-                body.Append('\n').Append(Source(report));
+                body.Append('\n').Append(_toldGroups.Add(groups[i]) ? Source(report) : SourceAbove(report));
             else if (table.Length > 2)
                 Report(first, $"there is no {FigureSources.Folder}/{groups[i]}.json");
         }
@@ -112,6 +114,8 @@ internal sealed partial class FigurePage(string name, string text, FigureSources
 
         return lines.Append('\n').ToString();
     }
+
+    private static string SourceAbove(BenchReport report) => $"Measured by `{report.Command}`, as above.\n";
 
     private void Report(int line, string problem) => _problems.Add($"{name}({line}): {problem}");
 

@@ -130,6 +130,20 @@ public sealed class FigurePagesTests
         Assert.Contains("|---|---|---|\n| `append` | 6.48 | ns |\n\nMeasured by", page, StringComparison.Ordinal);
     }
 
+    [Fact]
+    public void Figures_SecondTableOfAGroup_RefersToTheFirst()
+    {
+        using TempStore folder = new();
+        Make(folder.Root, Table + Table);
+
+        Figures(folder.Root).Expect(0);
+
+        string source = Table.Split('\n').Single(line => line.StartsWith("Measured by", StringComparison.Ordinal));
+        Assert.Equal(
+            Table + Table.Replace(source, "Measured by `queues`, as above.", StringComparison.Ordinal),
+            File.ReadAllText(Path.Combine(folder.Root, "README.md")));
+    }
+
     /// <summary>A chart is drawn when its results are there, and drawn again when they are others.</summary>
     [Fact]
     public void Check_ChartOfOlderResults_FailsUntilItIsDrawn()

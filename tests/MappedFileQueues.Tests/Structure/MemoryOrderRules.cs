@@ -134,7 +134,7 @@ internal sealed partial class MemoryOrderRules(CSharpCompilation compilation, st
     private static bool IsIn(MemoryOrderTag tag, string type, string member) =>
         tag.Types.Contains(type) && tag.Member == member;
 
-    [GeneratedRegex(@"^\|((?: P\d+,?)+) \|", RegexOptions.Multiline)]
+    [GeneratedRegex(@"^-((?: P\d+,?)+):", RegexOptions.Multiline)]
     private static partial Regex RowPattern();
 
     [GeneratedRegex(@"P(\d+)")]

@@ -47,7 +47,7 @@ public sealed class MemoryOrderTests
         MemoryOrderRules rules = Rules(
             "// P1 release: publishes; pairs with P1\n// acquire in Reader.Read.\n _word.WriteRelease(1);",
             "return _word.ReadAcquire(); // P1 acquire: sees it; pairs with P1 release in Writer.Write.",
-            "| P1 | the payload |");
+            "- P1: the payload");
 
         Violations.None(rules.FindUntaggedAccesses().Concat(rules.FindBrokenPairs()).Concat(rules.FindUnknownIds()));
     }
@@ -96,9 +96,9 @@ public sealed class MemoryOrderTests
 
     [Theory]
     [InlineData("")]
-    [InlineData("| P2 | another |")]
-    [InlineData("| P1, P2 | why |")]
-    [InlineData("| P1 | why |\n| P1 | again |")]
+    [InlineData("- P2: another")]
+    [InlineData("- P1, P2: why")]
+    [InlineData("- P1: why\n- P1: again")]
     public void FindUnknownIds_PageAndCodeDiffer_IsFound(string page) =>
         Assert.NotEmpty(Rules(
             "_word.WriteRelease(1); // P1 release: publishes; pairs with P1 acquire in Reader.Read.",

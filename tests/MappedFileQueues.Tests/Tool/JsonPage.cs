@@ -100,7 +100,7 @@ internal static partial class JsonPage
     [GeneratedRegex("^##+ ", RegexOptions.Multiline)]
     private static partial Regex Heading();
 
-    [GeneratedRegex(@"^\| `(\w+)` \| ([a-z -]+)(, optional)? \|")]
+    [GeneratedRegex(@"^- `(\w+)` \(([a-z -]+)(, optional)?\): ")]
     private static partial Regex Row();
 
     private sealed record Member(string Name, string Type, bool IsOptional);
