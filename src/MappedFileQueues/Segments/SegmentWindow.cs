@@ -72,7 +72,8 @@ internal sealed unsafe class SegmentWindow(
     }
 
     /// <summary>
-    /// From here on the segments' files are opened anew: others may be in their places. Who holds a mapping of a former one keeps it.
+    /// From here on the segments' files are opened anew: others may be in their places. Whoever holds a mapping of a
+    /// former one keeps it.
     /// </summary>
     public void Forget()
     {

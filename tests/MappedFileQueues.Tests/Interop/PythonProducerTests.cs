@@ -210,9 +210,9 @@ public sealed class PythonProducerTests
     }
 
     /// <summary>
-    /// Who opened the handle decides, not who was first in the process that forked: a child's own consumer releases its name, though
-    /// a child of the child, which neither closes nor starts anything, has copies. It did not, because the child's parent had opened
-    /// a store before. The lock on the cursor's file was not ended by anybody.
+    /// Who opened the handle decides, not who was first in the process that forked: a child's own consumer releases its name,
+    /// though a child of the child, which neither closes nor starts anything, has copies. It did not, because the child's parent
+    /// had opened a store before. The lock on the cursor's file was not ended by anybody.
     /// </summary>
     [Fact]
     public void Fork_TheChildOpensItsOwn_ClosingReleasesTheName()
