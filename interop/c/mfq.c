@@ -39,9 +39,12 @@ mfq_status mfqi_fail(mfq_error *error, mfq_status status, int64_t offset, const 
     return status;
 }
 
+/* A file that is missing may be so because the store is. */
 mfq_status mfqi_fail_disk(const mfq_reader *r, mfq_error *error, int64_t offset, const char *file) {
     int code = errno;
-    mfq_status status = mfqi_fail(error, MFQ_E_DISK, offset, "A system call failed: errno=%d, file=%s, path=%.120s.", code, file,
+    mfq_status status = code == ENOENT ? mfqi_check_replaced(r, error) : MFQ_OK;
+    if (status == MFQ_OK)
+        status = mfqi_fail(error, MFQ_E_DISK, offset, "A system call failed: errno=%d, file=%s, path=%.120s.", code, file,
         r->path);
     errno = code;
     return status;
@@ -191,16 +194,13 @@ int mfqi_try_flock(int fd, int kind) {
     return 1;
 }
 
-/* The process that opened a store first. A child that fork made of it has copies of its handles. */
-static pid_t opener;
-
-void mfqi_close_fd(int *fd) {
+/*
+ * Unlocks explicitly: a child that is just being started holds a copy of the descriptor until its exec. Not in a child that has
+ * inherited the handle: the lock is that of both copies, and the parent still needs it.
+ */
+void mfqi_close_fd(const mfq_reader *r, int *fd) {
     if (*fd >= 0) {
-        /*
-         * Explicitly: a child that is just being started holds a copy of the descriptor until its exec. Not in a child that has
-         * inherited handles: the lock is that of both copies, and the parent still needs it.
-         */
-        if (__atomic_load_n(&opener, __ATOMIC_RELAXED) == getpid())
+        if (r->owner == getpid())
             (void)flock(*fd, LOCK_UN);
         close(*fd);
     }
@@ -325,18 +325,17 @@ mfq_status mfqi_map_control(mfq_reader *r, int writable, mfq_error *error) {
     struct stat status;
     int fd = mfqi_open_file(r->directory, "control", writable ? O_RDWR : O_RDONLY, &status);
     if (fd < 0)
-        return errno == ENOENT || writable ? MFQ_OK : mfqi_fail_disk(r, error, -1, "control");
-    void *page = status.st_size < PAGE ? MAP_FAILED
-        : MFQ_MAP(fd, PAGE, writable ? PROT_READ | PROT_WRITE : PROT_READ);
+        return errno == ENOENT || (writable && (errno == EACCES || errno == EROFS || errno == EPERM)) ? MFQ_OK
+            : mfqi_fail_disk(r, error, -1, "control");
     uint64_t probe;
     /* The read finds a bad sector, which a load would meet as a signal. */
-    ssize_t there = page == MAP_FAILED ? 0 : mfqi_read_at(fd, &probe, sizeof probe, 0);
+    ssize_t there = status.st_size < PAGE ? 0 : mfqi_read_at(fd, &probe, sizeof probe, 0);
+    void *page = there == sizeof probe ? MFQ_MAP(fd, PAGE, writable ? PROT_READ | PROT_WRITE : PROT_READ) : MAP_FAILED;
+    mfq_status failed = there < 0 || (there == sizeof probe && page == MAP_FAILED) ? mfqi_fail_disk(r, error, -1, "control")
+        : MFQ_OK;
     close(fd);
-    if (page == MAP_FAILED || there != sizeof probe) {
-        if (page != MAP_FAILED)
-            MFQ_UNMAP(page, PAGE);
-        return there < 0 ? mfqi_fail_disk(r, error, -1, "control") : MFQ_OK;
-    }
+    if (page == MAP_FAILED)
+        return failed;
     if (r->control != NULL)
         MFQ_UNMAP(r->control, PAGE);
     r->control = (uint8_t *)page;
@@ -451,7 +450,7 @@ int mfqi_has_data(int fd, int64_t from, int64_t to) {
     while (from < to) {
         off_t data = lseek(fd, (off_t)from, SEEK_DATA);
         if (data < 0)
-            return 0; /* ENXIO: nothing but a hole */
+            return errno != ENXIO; /* nothing but a hole */
         from = max64(from, (int64_t)data);
         if (from >= to)
             return 0;
@@ -512,17 +511,17 @@ int64_t mfqi_find_log_start(const mfq_reader *r) {
 
 /* ---- places in the log ---- */
 
-void mfqi_leave(struct place *p) {
+void mfqi_leave(const mfq_reader *r, struct place *p) {
     if (p->segment.base != NULL)
         MFQ_UNMAP(p->segment.base, (size_t)p->segment.usable);
     p->segment.base = NULL;
     p->segment.start = p->segment.usable = 0;
-    mfqi_close_fd(&p->segment.fd);
+    mfqi_close_fd(r, &p->segment.fd);
     p->bound = p->limit = 0;
 }
 
-void mfqi_move_to(struct place *p, int64_t offset) {
-    mfqi_leave(p);
+void mfqi_move_to(const mfq_reader *r, struct place *p, int64_t offset) {
+    mfqi_leave(r, p);
     p->offset = offset;
     p->step = FIRST_STEP;
 }
@@ -530,7 +529,8 @@ void mfqi_move_to(struct place *p, int64_t offset) {
 void mfqi_begin_place(struct place *p, int64_t offset) {
     memset(p, 0, sizeof *p);
     p->segment.fd = -1;
-    mfqi_move_to(p, offset);
+    p->offset = offset;
+    p->step = FIRST_STEP;
 }
 
 /*
@@ -559,14 +559,14 @@ static mfq_status enter(const mfq_reader *r, struct place *p, mfq_error *error) 
         }
         if (taken > 0 && mfqi_is_in_place(r->directory, name, fd))
             break;
-        mfqi_close_fd(&fd);
+        mfqi_close_fd(r, &fd);
         if (tries == 1000)
             return mfqi_fail(error, MFQ_E_IN_USE, p->offset, "A segment is locked: file=%s, path=%.120s.", name, r->path);
         mfqi_sleep_ms(1);
     }
     int64_t log_start = mfqi_find_log_start(r);
     if (start < log_start) {
-        mfqi_close_fd(&fd);
+        mfqi_close_fd(r, &fd);
         return mfqi_fail(error, MFQ_E_OUT_OF_RANGE, p->offset,
             "The messages here were removed: offset=%lld, first=%lld, path=%.90s.", (long long)p->offset,
             (long long)log_start, r->path);
@@ -577,10 +577,10 @@ static mfq_status enter(const mfq_reader *r, struct place *p, mfq_error *error) 
     void *base = usable == 0 ? NULL : MFQ_MAP(fd, (size_t)usable, protection);
     if (base == MAP_FAILED) {
         mfqi_fail_disk(r, error, p->offset, name);
-        mfqi_close_fd(&fd);
+        mfqi_close_fd(r, &fd);
         return MFQ_E_DISK;
     }
-    mfqi_leave(p);
+    mfqi_leave(r, p);
     p->segment.base = (uint8_t *)base;
     p->segment.start = start;
     p->segment.usable = usable;
@@ -711,7 +711,7 @@ int mfqi_is_locked(const mfq_reader *r, const char *name, int kind, int *is_miss
             return *is_missing ? 0 : -1;
         int taken = mfqi_try_flock(fd, kind);
         int in_place = taken > 0 && mfqi_is_in_place(r->directory, name, fd);
-        mfqi_close_fd(&fd);
+        mfqi_close_fd(r, &fd);
         if (taken < 0)
             return -1;
         if (taken == 0 || in_place)
@@ -838,13 +838,17 @@ int mfqi_find_message(const mfq_reader *r, struct place *p, int walks, mfq_messa
     }
 }
 
-/* Whether a frame begins there, or the tail is there: the walk from the segment's first byte, or the one before, leads there. */
-int mfqi_is_frame_start(const mfq_reader *r, int64_t offset) {
-    int64_t length = r->info.segment_length, end, first = mfqi_find_log_start(r);
+/*
+ * Whether a frame begins there, or the tail is there: the walk from the segment's first byte, or the one before, leads there.
+ * MFQ_EMPTY: it does not; an error where the system does not let it be known.
+ */
+mfq_status mfqi_is_frame_start(const mfq_reader *r, int64_t offset, mfq_error *error) {
+    int64_t length = r->info.segment_length, first = mfqi_find_log_start(r);
+    mfq_status status = MFQ_OK;
     if (offset < first || offset % 8 != 0 || offset > OFFSET_MAX)
-        return 0;
+        return MFQ_EMPTY;
     if (offset == first)
-        return 1;
+        return MFQ_OK;
     int64_t start = offset - offset % length;
     if (offset == start)
         start -= length;
@@ -852,15 +856,15 @@ int mfqi_is_frame_start(const mfq_reader *r, int64_t offset) {
     mfqi_begin_place(&p, start);
     while (p.offset < offset) {
         int64_t room;
-        mfq_status status = mfqi_reach_header(r, &p, &room, NULL);
+        status = mfqi_reach_header(r, &p, &room, error);
         uint64_t header = status == MFQ_OK ? load_header(&p) : 0;
         if (header == 0 || !is_plausible(header, room))
             break;
         p.offset += frame_length((uint32_t)header & LENGTH_MASK);
     }
-    end = p.offset;
-    mfqi_leave(&p);
-    return end == offset;
+    int is_there = p.offset == offset;
+    mfqi_leave(r, &p);
+    return status == MFQ_E_DISK || status == MFQ_E_DELETED ? status : is_there ? MFQ_OK : MFQ_EMPTY;
 }
 
 /* The end of the published messages; at a claim, the claim's start. */
@@ -873,7 +877,7 @@ static mfq_status find_latest(const mfq_reader *r, int64_t *end, mfq_error *erro
     while ((status = mfqi_find_message(r, &p, 0, &message, &frame, error)) == MFQ_OK)
         p.offset += frame;
     *end = p.offset;
-    mfqi_leave(&p);
+    mfqi_leave(r, &p);
     return status < 0 ? (mfq_status)status : MFQ_OK;
 }
 
@@ -881,9 +885,8 @@ mfq_status mfqi_find_start(const mfq_reader *r, int64_t start, int64_t *offset, 
     if (start == MFQ_LATEST)
         return find_latest(r, offset, error);
     *offset = start == MFQ_EARLIEST ? mfqi_find_log_start(r) : start;
-    if (start == MFQ_EARLIEST || mfqi_is_frame_start(r, start))
-        return MFQ_OK;
-    return mfqi_fail(error, MFQ_E_OUT_OF_RANGE, start,
+    mfq_status status = start == MFQ_EARLIEST ? MFQ_OK : mfqi_is_frame_start(r, start, error);
+    return status != MFQ_EMPTY ? status : mfqi_fail(error, MFQ_E_OUT_OF_RANGE, start,
         "The offset is neither a frame's start nor the tail: offset=%lld, path=%.110s.", (long long)start, r->path);
 }
 
@@ -910,10 +913,10 @@ static const char *parse_word(const char *text, const char *word) {
     return text != NULL && strncmp(text, word, length) == 0 ? text + length : NULL;
 }
 
-/* The lowest offset at which the log was cut since the epoch that the reader knows, as salvage/ tells it. */
+/* The lowest offset at which the log was cut since the epoch that the reader knows, as salvage/ tells it; -1 with errno. */
 static int64_t find_cut(const mfq_reader *r) {
-    int64_t lowest = INT64_MAX;
     DIR *folder = mfqi_open_folder(r->directory, "salvage");
+    int64_t lowest = folder == NULL && errno != ENOENT ? -1 : INT64_MAX;
     for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
         int64_t start, tail, epoch;
         const char *at = parse_number(entry->d_name, &start);
@@ -928,14 +931,18 @@ static int64_t find_cut(const mfq_reader *r) {
 }
 
 static mfq_status go_on_after_cut(mfq_reader *r, mfq_error *error) {
-    int64_t offset = r->place.offset, cut = find_cut(r);
-    int64_t epoch = epoch_now(r);
+    int64_t offset = r->place.offset, cut = find_cut(r), epoch = epoch_now(r);
+    if (cut < 0)
+        return mfqi_fail_disk(r, error, offset, "salvage");
     r->checkpoint = mfqi_read_record(r, "offset/producer.checkpoint").offset;
-    if (offset > cut || !mfqi_is_frame_start(r, offset))
+    mfq_status status = mfqi_is_frame_start(r, offset, error);
+    if (status < 0)
+        return status;
+    if (offset > cut || status == MFQ_EMPTY)
         return mfqi_fail(error, MFQ_E_OUT_OF_RANGE, offset,
             "A recovery has cut the log below the reader: offset=%lld, path=%.110s.", (long long)offset, r->path);
     r->epoch = epoch;
-    mfqi_move_to(&r->place, offset);
+    mfqi_move_to(r, &r->place, offset);
     return MFQ_OK;
 }
 
@@ -1004,22 +1011,27 @@ mfq_status mfq_seek(mfq_reader *r, int64_t start, mfq_error *error) {
     int64_t offset;
     if (r == NULL || (start < 0 && start != MFQ_EARLIEST && start != MFQ_LATEST))
         return mfqi_fail(error, MFQ_E_ARGUMENT, start, "An offset is not negative.");
-    r->epoch = epoch_now(r);
+    int64_t epoch = epoch_now(r);
+    int is_same = epoch == r->epoch; /* a recovery may have put other files in the segments' places */
+    r->epoch = epoch;
     mfq_status status = mfqi_find_start(r, start, &offset, error);
     if (status != MFQ_OK)
         return status;
     r->in_hand = 0;
+    /* Not backwards: pages before the place where the segment was entered were not asked for. */
     const struct segment *mapped = &r->place.segment;
-    if (mapped->fd >= 0 && offset >= mapped->start && offset < mapped->start + mapped->usable)
+    if (is_same && mapped->fd >= 0 && offset >= r->place.offset && offset < mapped->start + mapped->usable)
         r->place.offset = offset;
     else
-        mfqi_move_to(&r->place, offset);
+        mfqi_move_to(r, &r->place, offset);
     return MFQ_OK;
 }
 
 int64_t mfq_offset(const mfq_reader *r) { return r == NULL ? -1 : r->place.offset; }
 
 void mfq_get_info(mfq_reader *r, mfq_info *info) {
+    if (info == NULL)
+        return;
     if (r == NULL) {
         memset(info, 0, sizeof *info);
         return;
@@ -1030,8 +1042,10 @@ void mfq_get_info(mfq_reader *r, mfq_info *info) {
 
 int mfq_get_headers(const mfq_message *message, mfq_headers *headers) {
     size_t length;
+    if (headers == NULL)
+        return 0;
     memset(headers, 0, sizeof *headers);
-    if (message->block == NULL || message->block_length < 8)
+    if (message == NULL || message->block == NULL || message->block_length < 8)
         return 0;
     const uint8_t *at = (const uint8_t *)message->block;
     uint64_t first = word_at(at);
@@ -1155,9 +1169,7 @@ mfq_status mfqi_open_store(const char *path, mfq_reader **result, mfq_error *err
     mfq_reader *r = (mfq_reader *)calloc(1, sizeof *r);
     if (r == NULL)
         return mfqi_fail(error, MFQ_E_NO_MEMORY, -1, "There is no memory.");
-    pid_t none = 0;
     r->owner = getpid();
-    (void)__atomic_compare_exchange_n(&opener, &none, r->owner, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     r->directory = r->meta_fd = r->attached = r->meta_lock = r->name_lock = r->cursor_fd = -1;
     mfqi_begin_place(&r->place, 0);
     r->path = realpath(path, NULL);
@@ -1206,17 +1218,19 @@ mfq_status mfq_reader_open(const char *path, int64_t start, mfq_reader **reader,
 void mfq_close(mfq_reader *r) {
     if (r == NULL)
         return;
-    mfqi_leave(&r->place);
+    mfqi_leave(r, &r->place);
     if (r->cursor != NULL)
         MFQ_UNMAP(r->cursor, PAGE);
     if (r->control != NULL)
         MFQ_UNMAP(r->control, PAGE);
-    mfqi_close_fd(&r->cursor_fd);
-    mfqi_close_fd(&r->name_lock);
-    mfqi_close_fd(&r->attached);
-    mfqi_close_fd(&r->meta_lock);
-    mfqi_close_fd(&r->meta_fd);
-    mfqi_close_fd(&r->directory);
+    if (r->cursor_fd >= 0 && r->owner == getpid())
+        (void)mfqi_lock_range(r->cursor_fd, F_UNLCK, 0);
+    mfqi_close_fd(r, &r->cursor_fd);
+    mfqi_close_fd(r, &r->name_lock);
+    mfqi_close_fd(r, &r->attached);
+    mfqi_close_fd(r, &r->meta_lock);
+    mfqi_close_fd(r, &r->meta_fd);
+    mfqi_close_fd(r, &r->directory);
     free(r->path);
     free(r);
 }

@@ -78,9 +78,9 @@ static mfq_status read_cursor(const mfq_reader *r, const char *file, int64_t *of
 
 mfq_status mfq_stored_offset(mfq_reader *r, const char *name, int64_t *offset, mfq_error *error) {
     char file[NAME_MAX_LENGTH + 40];
+    if (r == NULL || offset == NULL)
+        return mfqi_fail(error, MFQ_E_ARGUMENT, -1, "A reader and a place for the offset are needed.");
     *offset = -1;
-    if (r == NULL)
-        return mfqi_fail(error, MFQ_E_ARGUMENT, -1, "A reader is needed.");
     if (!name_cursor(name, file, sizeof file))
         return mfqi_fail(error, MFQ_E_ARGUMENT, -1, NAME_RULE);
     return read_cursor(r, file, offset, error);
@@ -125,7 +125,7 @@ int mfqi_try_lock(const mfq_reader *r, const char *name, int kind) {
         if (taken > 0 && mfqi_is_in_place(r->directory, name, fd))
             return fd;
         int code = errno;
-        mfqi_close_fd(&fd);
+        mfqi_close_fd(r, &fd);
         if (taken <= 0) {
             errno = taken == 0 ? 0 : code;
             return -1;
@@ -225,8 +225,8 @@ typedef mfq_status read_place(const mfq_reader *r, const char *file, int64_t *of
 
 /* Whether what each file of a folder has is at or before the end of the log, and none is damaged. By its file's own name. */
 static int are_within(const mfq_reader *r, const char *folder_name, const char *suffix, read_place *read, int64_t end) {
-    int within = 1;
     DIR *folder = mfqi_open_folder(r->directory, folder_name);
+    int within = folder != NULL || errno == ENOENT;
     for (struct dirent *entry; within && folder != NULL && (entry = readdir(folder)) != NULL;) {
         char file[NAME_MAX + 40];
         int64_t offset;
@@ -261,7 +261,7 @@ static int is_log_clean(mfq_reader *r) {
         p.offset += frame;
     }
     int64_t end = p.offset;
-    mfqi_leave(&p);
+    mfqi_leave(r, &p);
     uint64_t allocated = control(r, C_ALLOCATED);
     if (status != MFQ_EMPTY || is_open_batch || allocated > (uint64_t)OFFSET_MAX || (uint64_t)end < control(r, C_TAIL)
         || (uint64_t)end < control(r, C_CONFIRMED) || (uint64_t)end < control(r, C_FLUSHED) || !are_readers_within(r, end))
@@ -307,9 +307,10 @@ static int needs_recovery(mfq_reader *r) {
         has_claim = state_of(header) == CLAIMED;
         p.offset += frame_length((uint32_t)header & LENGTH_MASK);
     }
-    mfqi_leave(&p);
+    mfqi_leave(r, &p);
     uint64_t tail = control(r, C_TAIL);
-    return has_claim || tail > (uint64_t)OFFSET_MAX || !mfqi_is_frame_start(r, (int64_t)tail) || !is_log_clean(r);
+    return has_claim || tail > (uint64_t)OFFSET_MAX || mfqi_is_frame_start(r, (int64_t)tail, NULL) != MFQ_OK
+        || !is_log_clean(r);
 }
 
 static mfq_status map_control_attached(mfq_reader *r, mfq_error *error) {
@@ -333,7 +334,9 @@ static mfq_status attach_locked(mfq_reader *r, mfq_error *error) {
         if (r->attached < 0)
             return mfqi_fail_lock(r, error, "locks/attached");
         if (was_shared) {
-            mfq_status status = map_control_attached(r, NULL);
+            mfq_status status = map_control_attached(r, error);
+            if (status == MFQ_E_DISK)
+                return status;
             if (status == MFQ_OK && control(r, C_STAGE) == 1) {
                 int is_missing;
                 if (mfqi_is_this_boot(r, r->control + C_BOOT) || mfqi_is_locked(r, "queue.meta", LOCK_EX, &is_missing) == 1)
@@ -342,7 +345,7 @@ static mfq_status attach_locked(mfq_reader *r, mfq_error *error) {
             if (mfqi_now_ms() >= end)
                 return mfqi_fail(error, MFQ_E_IN_USE, -1, "The store is attached, but was not recovered: path=%.150s.", r->path);
         }
-        mfqi_close_fd(&r->attached);
+        mfqi_close_fd(r, &r->attached);
         if (was_shared)
             mfqi_sleep_ms(1);
         was_shared = 1;
@@ -351,12 +354,14 @@ static mfq_status attach_locked(mfq_reader *r, mfq_error *error) {
     for (int64_t patience = mfqi_now_ms() + 5000;;) {
         struct stat status;
         int fd = mfqi_open_file(r->directory, "queue.meta", O_RDONLY, &status);
-        int taken = fd < 0 ? -1 : mfqi_try_flock(fd, is_alone ? LOCK_EX : LOCK_SH);
+        if (fd < 0)
+            return mfqi_fail_disk(r, error, -1, "queue.meta");
+        int taken = mfqi_try_flock(fd, is_alone ? LOCK_EX : LOCK_SH);
         if (taken > 0 && mfqi_is_same_file(&status, &r->meta_stat)) {
             r->meta_lock = fd;
             break;
         }
-        mfqi_close_fd(&fd);
+        mfqi_close_fd(r, &fd);
         if (taken != 0)
             return mfqi_fail(error, MFQ_E_DELETED, -1, "The store was deleted while it was being opened: path=%.140s.", r->path);
         if (mfqi_now_ms() >= patience)
@@ -369,8 +374,10 @@ static mfq_status attach_locked(mfq_reader *r, mfq_error *error) {
         return status;
     struct record checkpoint = mfqi_read_record(r, "offset/producer.checkpoint");
     r->checkpoint = checkpoint.offset;
+    errno = 0;
     if (is_alone && needs_recovery(r))
-        return mfqi_fail(error, MFQ_E_RECOVERY, -1, "The store needs a recovery: open it once from C#, path=%.140s.", r->path);
+        return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? mfqi_fail_disk(r, error, -1, "commitlog")
+            : mfqi_fail(error, MFQ_E_RECOVERY, -1, "The store needs a recovery: open it once from C#, path=%.140s.", r->path);
     r->epoch = (int64_t)control(r, C_EPOCH);
     r->is_attached = 1;
     if (is_alone) {
@@ -409,11 +416,11 @@ mfq_status mfqi_attach(mfq_reader *r, mfq_error *error) {
     int second = mfqi_try_lock(r, "locks/open", LOCK_EX);
     if (second >= 0) {
         status = mfqi_fail(error, MFQ_E_FORMAT, -1, "File locks do not work here: path=%.160s.", r->path);
-        mfqi_close_fd(&second);
+        mfqi_close_fd(r, &second);
     } else {
         status = attach_locked(r, error);
     }
-    mfqi_close_fd(&opening);
+    mfqi_close_fd(r, &opening);
     return status;
 }
 
@@ -457,17 +464,16 @@ static mfq_status make_cursor(const mfq_reader *r, mfq_error *error) {
     if (fd < 0)
         return mfqi_fail_disk(r, error, -1, temporary);
     mfqi_adopt(r, fd, r->meta_stat.st_mode & 0666);
+    mfq_status status = MFQ_OK;
     ssize_t n = pwrite(fd, page, sizeof page, 0);
     if (n >= 0 && n != (ssize_t)sizeof page)
         errno = ENOSPC;
     if (n != (ssize_t)sizeof page || fsync(fd) != 0 || renameat(r->directory, temporary, r->directory, r->cursor_name) != 0) {
-        mfqi_fail_disk(r, error, -1, temporary);
-        close(fd);
+        status = mfqi_fail_disk(r, error, -1, temporary);
         (void)unlinkat(r->directory, temporary, 0);
-        return MFQ_E_DISK;
     }
     close(fd);
-    return MFQ_OK;
+    return status;
 }
 
 static mfq_status open_cursor(mfq_reader *r, const char *name, mfq_error *error) {
@@ -526,14 +532,19 @@ static mfq_status place_consumer(mfq_reader *r, int64_t start, mfq_error *error)
             mfq_status status = mfqi_find_start(r, start, &offset, error);
             if (status != MFQ_OK)
                 return status;
-        } else if (offset < mfqi_find_log_start(r)) {
-            return removed(r, offset, error);
-        } else if ((uint64_t)offset != control(r, C_TAIL) && !mfqi_is_frame_start(r, offset)) {
-            return mfqi_fail(error, MFQ_E_CORRUPT, offset,
-                "The stored offset is not a frame's start: offset=%lld, file=%s, path=%.40s.", (long long)offset,
-                r->cursor_name, r->path);
+        } else {
+            mfq_status status = (uint64_t)offset == control(r, C_TAIL) ? MFQ_OK : mfqi_is_frame_start(r, offset, error);
+            /* After the walk, under which the segment may have been removed. */
+            if (offset < mfqi_find_log_start(r))
+                return removed(r, offset, error);
+            if (status == MFQ_EMPTY)
+                return mfqi_fail(error, MFQ_E_CORRUPT, offset,
+                    "The stored offset is not a frame's start: offset=%lld, file=%s, path=%.40s.", (long long)offset,
+                    r->cursor_name, r->path);
+            if (status != MFQ_OK)
+                return status;
         }
-        mfqi_move_to(&r->place, offset);
+        mfqi_move_to(r, &r->place, offset);
         if (store_cursor(r, offset))
             return MFQ_OK;
         if (stored == MFQ_OK)

@@ -70,7 +70,7 @@ static void forget_unflushed(mfq_producer *p, int64_t confirmed) {
     int kept = 0;
     for (int i = 0; i < p->unflushed_count; i++) {
         if (p->unflushed[i].start + p->store->info.segment_length <= confirmed)
-            mfqi_close_fd(&p->unflushed[i].fd);
+            mfqi_close_fd(p->store, &p->unflushed[i].fd);
         else
             p->unflushed[kept++] = p->unflushed[i];
     }
@@ -85,7 +85,7 @@ void mfqi_keep_unflushed(mfq_producer *p) {
     if (left->fd < 0 || left->start + p->store->info.segment_length <= confirmed)
         return;
     if (p->unflushed_count == UNFLUSHED_MAX) {
-        mfqi_close_fd(&p->unflushed[0].fd);
+        mfqi_close_fd(p->store, &p->unflushed[0].fd);
         memmove(p->unflushed, p->unflushed + 1, (UNFLUSHED_MAX - 1) * sizeof p->unflushed[0]);
         p->unflushed_count--;
     }
@@ -191,7 +191,7 @@ static int try_lead(mfq_producer *p) {
         int taken = p->flush_lock < 0 ? -1 : mfqi_try_flock(p->flush_lock, LOCK_EX);
         if (taken <= 0 || mfqi_is_in_place(r->directory, "locks/flush", p->flush_lock))
             return taken;
-        mfqi_close_fd(&p->flush_lock);
+        mfqi_close_fd(r, &p->flush_lock);
     }
 }
 
@@ -206,7 +206,7 @@ static mfq_status walk_published(mfq_producer *p, int64_t from, mfq_error *error
     struct place *walk = &p->walk;
     int64_t length = r->info.segment_length, tail = (int64_t)control(r, C_TAIL), limit = tail - tail % length + length, room;
     if (walk->segment.fd < 0 || from < walk->segment.start || from > walk->segment.start + length)
-        mfqi_move_to(walk, from);
+        mfqi_move_to(r, walk, from);
     walk->offset = from;
     while (walk->offset < limit) {
         mfq_status status = mfqi_reach_header(r, walk, &room, error);
@@ -375,6 +375,6 @@ void mfqi_end_flushing(mfq_producer *p) {
         end_lead(p);
     }
     forget_unflushed(p, INT64_MAX);
-    mfqi_leave(&p->walk);
-    mfqi_close_fd(&p->flush_lock);
+    mfqi_leave(p->store, &p->walk);
+    mfqi_close_fd(p->store, &p->flush_lock);
 }

@@ -92,7 +92,7 @@ static mfq_status make_file(mfq_producer *p, const char *name, int64_t blocks, m
     } else if (status != MFQ_OK) {
         (void)unlinkat(r->directory, temporary, 0);
     }
-    mfqi_close_fd(&prepare);
+    mfqi_close_fd(r, &prepare);
     MFQ_STEP("SegmentRenamed");
     return status;
 }
@@ -215,13 +215,13 @@ static mfq_status enter_for_writing(mfq_producer *p, int64_t offset, mfq_error *
         if (fd < 0 && errno != ENOENT)
             return mfqi_fail_disk(r, error, offset, name);
         if (fd >= 0 && (mfqi_try_flock(fd, LOCK_SH) <= 0 || !mfqi_is_in_place(r->directory, name, fd))) {
-            mfqi_close_fd(&fd);
+            mfqi_close_fd(r, &fd);
             mfqi_sleep_ms(1);
             continue;
         }
         /* Read after the segment was opened: retention may have removed it while this producer was stopped. */
         if (start < (int64_t)control(r, C_LOG_START)) {
-            mfqi_close_fd(&fd);
+            mfqi_close_fd(r, &fd);
             offset = (int64_t)control(r, C_TAIL);
             mfqi_sleep_ms(1);
             continue;
@@ -240,7 +240,7 @@ static mfq_status enter_for_writing(mfq_producer *p, int64_t offset, mfq_error *
         if (status != MFQ_OK) {
             if (base != MAP_FAILED)
                 MFQ_UNMAP(base, (size_t)length);
-            mfqi_close_fd(&fd);
+            mfqi_close_fd(r, &fd);
             return status;
         }
         mfqi_raise_to(r, C_ALLOCATED, start);
@@ -248,7 +248,7 @@ static mfq_status enter_for_writing(mfq_producer *p, int64_t offset, mfq_error *
         if (lane->segment.fd >= 0 && control(r, C_TAIL) < (uint64_t)start)
             (void)futimens(lane->segment.fd, NULL);
         mfqi_keep_unflushed(p);
-        mfqi_leave(lane);
+        mfqi_leave(r, lane);
         lane->segment.base = (uint8_t *)base;
         lane->segment.start = start;
         lane->segment.usable = length;
@@ -456,12 +456,16 @@ static mfq_status take_slot(mfq_producer *p, mfq_error *error) {
     const mfq_reader *r = p->store;
     struct stat state;
     int fd = mfqi_open_file(r->directory, "locks/slots", O_RDWR, &state);
-    void *table = fd < 0 || state.st_size < SLOT_TABLE ? MAP_FAILED
-        : MFQ_MAP(fd, SLOT_TABLE, PROT_READ | PROT_WRITE);
+    if (fd < 0 && errno != ENOENT)
+        return mfqi_fail_disk(r, error, -1, "locks/slots");
+    void *table = fd < 0 || state.st_size < SLOT_TABLE ? NULL : MFQ_MAP(fd, SLOT_TABLE, PROT_READ | PROT_WRITE);
+    mfq_status mapped = table == NULL
+        ? mfqi_fail(error, MFQ_E_IN_USE, -1, "The table of slots is missing or short: path=%.160s.", r->path)
+        : table == MAP_FAILED ? mfqi_fail_disk(r, error, -1, "locks/slots") : MFQ_OK;
     if (fd >= 0)
         close(fd);
-    if (table == MAP_FAILED)
-        return mfqi_fail(error, MFQ_E_IN_USE, -1, "The table of slots is missing or short: path=%.160s.", r->path);
+    if (mapped != MFQ_OK)
+        return mapped;
     p->slots = (uint8_t *)table;
     for (p->slot = 0; p->slot < SLOTS; p->slot++) {
         char name[32];
@@ -486,7 +490,7 @@ static mfq_status take_slot(mfq_producer *p, mfq_error *error) {
             MFQ_STEP("SlotTaken");
             return MFQ_OK;
         }
-        mfqi_close_fd(&p->slot_lock);
+        mfqi_close_fd(r, &p->slot_lock);
     }
     return mfqi_fail(error, MFQ_E_IN_USE, -1, "No free producer slot: path=%.160s.", r->path);
 }
@@ -524,16 +528,18 @@ static mfq_status admit(mfq_producer *p, mfq_error *error) {
             return mfqi_fail_lock(r, error, "locks/open");
         mfq_status status = MFQ_EMPTY;
         p->lock = mfqi_open_file(r->directory, "locks/producers", O_RDWR, &state);
-        if (p->lock < 0 || !mfqi_is_in_place(r->directory, "locks/attached", r->attached))
+        if (p->lock < 0 && errno != ENOENT)
+            status = mfqi_fail_disk(r, error, -1, "locks/producers");
+        else if (p->lock < 0 || !mfqi_is_in_place(r->directory, "locks/attached", r->attached))
             status = mfqi_fail(error, MFQ_E_DELETED, -1,
                 "Lock files were removed while the store was open: path=%.140s.", r->path);
         else if (mfqi_try_flock(p->lock, is_exclusive(p) ? LOCK_EX : LOCK_SH) > 0
             && mfqi_is_in_place(r->directory, "locks/producers", p->lock))
             status = prepare_producer(p, error);
-        mfqi_close_fd(&opening);
+        mfqi_close_fd(r, &opening);
         if (status != MFQ_EMPTY)
             return status;
-        mfqi_close_fd(&p->lock);
+        mfqi_close_fd(r, &p->lock);
         if (mfqi_now_ms() >= end)
             return mfqi_fail(error, MFQ_E_IN_USE, -1, is_exclusive(p) ? "Another producer is attached: path=%.160s."
                 : "An Exclusive producer is attached: path=%.160s.", r->path);
@@ -587,14 +593,14 @@ void mfq_producer_close(mfq_producer *p) {
         int opening = mfqi_lock(p->store, "locks/open", LOCK_EX, 1000);
         if (opening >= 0)
             set_cold_word(p->store, C_EXCLUSIVE, 0);
-        mfqi_close_fd(&opening);
+        mfqi_close_fd(p->store, &opening);
     }
     mfqi_end_flushing(p);
-    mfqi_leave(&p->lane);
+    mfqi_leave(p->store, &p->lane);
     if (p->slots != NULL)
         MFQ_UNMAP(p->slots, SLOT_TABLE);
-    mfqi_close_fd(&p->slot_lock);
-    mfqi_close_fd(&p->lock);
+    mfqi_close_fd(p->store, &p->slot_lock);
+    mfqi_close_fd(p->store, &p->lock);
     mfq_close(p->store);
     free(p);
 }

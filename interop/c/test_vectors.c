@@ -12,7 +12,11 @@
  *                               -bursts for pauses, -impatient for 200 ms a flush
  *   threads STORE COUNT MESSAGES
  *                               so many producers and two readers in threads of this process; each message once and in order
- *   read-on STORE               reads one message for each line of standard input: its offset, or why there is none
+ *   fork STORE                  what children of fork do with handles, and that each process's own handles release their locks
+ *   limits STORE                opens everything with too few descriptors: the answers, and that none is left open
+ *   outlive STORE               what handles answer when the store is gone, which is when standard input ends
+ *   read-on STORE               reads one message for each line of standard input, after a move to the offset in it: the
+ *                               message's offset, or why there is none
  *
  * Compiled with MFQ_TEST, MFQ_TRAP=STEP:N kills the process when a thread comes to a step of the library for the N-th time.
  *
@@ -40,7 +44,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -394,6 +400,160 @@ static int run_threads(const char *path, int producers, long messages) {
     return wrong != 0;
 }
 
+/* ---- fork ---- */
+
+static mfq_producer *of_parent;
+static mfq_reader *of_parent_too;
+
+static void close_at_exit(void) {
+    mfq_producer_close(of_parent);
+    mfq_close(of_parent_too);
+}
+
+static mfq_status take_name(const char *path, const char *name) {
+    mfq_reader *consumer = NULL;
+    mfq_status status = mfq_consumer_open(path, name, MFQ_EARLIEST, &consumer, NULL);
+    mfq_close(consumer);
+    return status;
+}
+
+static mfq_status take_alone(const char *path) {
+    mfq_producer_options options;
+    mfq_producer *producer = NULL;
+    memset(&options, 0, sizeof options);
+    options.mode = MFQ_EXCLUSIVE;
+    mfq_status status = mfq_producer_open(path, &options, &producer, NULL);
+    mfq_producer_close(producer);
+    return status;
+}
+
+/* Its own handle's locks end with the handle, though a child of its own holds copies. Gives the answer by its exit code. */
+static void open_in_child(const char *path, const int *pipes) {
+    mfq_reader *own;
+    char byte;
+    if (mfq_consumer_open(path, "child", MFQ_EARLIEST, &own, NULL) != MFQ_OK)
+        _exit(2);
+    if (fork() == 0) {
+        close(pipes[1]);
+        /* Until the parent of all has ended. */
+        _exit(read(pipes[0], &byte, 1) < 0);
+    }
+    mfq_close(own);
+    _exit(take_name(path, "child") != MFQ_OK);
+}
+
+static int run_forks(const char *path) {
+    int pipes[2], status = 0;
+    mfq_error error;
+    if (pipe(pipes) != 0)
+        return 2;
+    mfq_status opened = mfq_producer_open(path, NULL, &of_parent, &error);
+    if (opened == MFQ_OK)
+        opened = mfq_consumer_open(path, "parent", MFQ_EARLIEST, &of_parent_too, &error);
+    if (opened != MFQ_OK)
+        return report("open", opened, &error);
+    atexit(close_at_exit);
+    for (int i = 0; i < 3; i++) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0 && i == 0)
+            exit(0);
+        if (child == 0 && i == 1)
+            execl("/bin/true", "true", (char *)NULL);
+        if (child == 0)
+            open_in_child(path, pipes);
+        if (waitpid(child, &status, 0) != child)
+            return 2;
+        printf("%d: child %d, name %s, store %s\n", i, WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+            mfq_status_name(take_name(path, "parent")), mfq_status_name(take_alone(path)));
+    }
+    close_at_exit();
+    of_parent = NULL;
+    of_parent_too = NULL;
+    printf("closed: name %s, store %s\n", mfq_status_name(take_name(path, "parent")), mfq_status_name(take_alone(path)));
+    return 0;
+}
+
+/* ---- limits, and a store that is gone ---- */
+
+static mfq_status open_and_close(const char *path, int kind) {
+    mfq_reader *reader = NULL;
+    mfq_producer *producer = NULL;
+    mfq_status status = kind == 0 ? mfq_reader_open(path, MFQ_EARLIEST, &reader, NULL)
+        : kind == 1 ? mfq_consumer_open(path, "limits", MFQ_EARLIEST, &reader, NULL)
+        : mfq_producer_open(path, NULL, &producer, NULL);
+    mfq_close(reader);
+    mfq_producer_close(producer);
+    return status;
+}
+
+static int run_limits(const char *path) {
+    static const char *const kinds[] = {"reader", "consumer", "producer"};
+    mfq_reader *consumer;
+    mfq_message message;
+    mfq_error error;
+    /* In the middle of the log, so that a walk is needed to believe it. */
+    mfq_status status = mfq_consumer_open(path, "limits", MFQ_EARLIEST, &consumer, &error);
+    if (status != MFQ_OK || mfq_read(consumer, &message, &error) != MFQ_OK || mfq_commit(consumer, &error) != MFQ_OK)
+        return report("open", status, &error);
+    mfq_close(consumer);
+    int first = dup(0);
+    close(first);
+    for (int kind = 0; kind < 3; kind++) {
+        mfq_status last = MFQ_EMPTY;
+        printf("%s", kinds[kind]);
+        for (int more = 0; more < 20; more++) {
+            struct rlimit whole, few;
+            getrlimit(RLIMIT_NOFILE, &whole);
+            few = whole;
+            few.rlim_cur = (rlim_t)(first + more);
+            setrlimit(RLIMIT_NOFILE, &few);
+            status = open_and_close(path, kind);
+            setrlimit(RLIMIT_NOFILE, &whole);
+            int next = dup(0);
+            close(next);
+            if (status != last || next != first)
+                printf(" %s%s", mfq_status_name(status), next != first ? " and a descriptor is left" : "");
+            last = status;
+        }
+        printf("\n");
+    }
+    return 0;
+}
+
+static int outlive(const char *path) {
+    static uint8_t bytes[60000];
+    mfq_reader *consumer;
+    mfq_producer *producer;
+    mfq_producer_options options;
+    mfq_message message;
+    mfq_error error;
+    memset(&options, 0, sizeof options);
+    options.durability = MFQ_GROUP;
+    mfq_status status = mfq_producer_open(path, &options, &producer, &error);
+    if (status == MFQ_OK)
+        status = mfq_produce(producer, NULL, "one", 3, NULL, &error);
+    if (status == MFQ_OK)
+        status = mfq_consumer_open(path, "c", MFQ_EARLIEST, &consumer, &error);
+    if (status == MFQ_OK)
+        status = mfq_read(consumer, &message, &error);
+    if (status != MFQ_OK)
+        return report("open", status, &error);
+    printf("opened\n");
+    fflush(stdout);
+    while (getchar() != EOF) {
+    }
+    printf("flush %s\n", mfq_status_name(mfq_flush(consumer, &error)));
+    printf("wait %s\n", mfq_status_name(mfq_wait(consumer, &message, 3000, &error)));
+    printf("produce %s\n", mfq_status_name(mfq_produce(producer, NULL, "two", 3, NULL, &error)));
+    printf("flush %s\n", mfq_status_name(mfq_producer_flush(producer, &error)));
+    printf("roll %s\n", mfq_status_name(mfq_produce(producer, NULL, bytes, sizeof bytes, NULL, &error)));
+    printf("roll %s\n", mfq_status_name(mfq_produce(producer, NULL, bytes, sizeof bytes, NULL, &error)));
+    mfq_close(consumer);
+    mfq_producer_close(producer);
+    return 0;
+}
+
 static int read_on(const char *path) {
     mfq_reader *reader;
     mfq_message message;
@@ -401,10 +561,11 @@ static int read_on(const char *path) {
     mfq_status status = mfq_reader_open(path, MFQ_EARLIEST, &reader, &error);
     if (status != MFQ_OK)
         return report("open", status, &error);
-    for (int c = getchar(); c != EOF; c = getchar()) {
-        if (c != '\n')
-            continue;
-        status = mfq_read(reader, &message, &error);
+    char line[64];
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        status = line[0] == '\n' ? MFQ_OK : mfq_seek(reader, strtoll(line, NULL, 10), &error);
+        if (status == MFQ_OK)
+            status = mfq_read(reader, &message, &error);
         printf("%s %" PRId64 "\n", mfq_status_name(status), mfq_offset(reader));
         fflush(stdout);
     }
@@ -416,9 +577,12 @@ static int read_on(const char *path) {
 static int ask_nothing(void) {
     int64_t offset = 0;
     mfq_info info;
+    mfq_get_info(NULL, NULL);
     mfq_get_info(NULL, &info);
     int is_told = mfq_offset(NULL) == -1 && info.segment_length == 0
-        && mfq_stored_offset(NULL, "a", &offset, NULL) == MFQ_E_ARGUMENT && mfq_read(NULL, NULL, NULL) == MFQ_E_ARGUMENT
+        && mfq_stored_offset(NULL, "a", &offset, NULL) == MFQ_E_ARGUMENT
+        && mfq_stored_offset(NULL, "a", NULL, NULL) == MFQ_E_ARGUMENT && mfq_get_headers(NULL, NULL) == 0
+        && mfq_read(NULL, NULL, NULL) == MFQ_E_ARGUMENT
         && mfq_commit(NULL, NULL) == MFQ_E_ARGUMENT && mfq_flush(NULL, NULL) == MFQ_E_ARGUMENT
         && mfq_produce(NULL, NULL, NULL, 0, NULL, NULL) == MFQ_E_ARGUMENT
         && mfq_producer_flush(NULL, NULL) == MFQ_E_ARGUMENT && mfq_producer_prepare(NULL, 1, NULL) == MFQ_E_ARGUMENT
@@ -680,6 +844,12 @@ int main(int count, char **arguments) {
         return produce(arguments[2], arguments[3], arguments[4], atol(arguments[5]), atol(arguments[6]));
     if (count == 5 && strcmp(arguments[1], "threads") == 0)
         return run_threads(arguments[2], atoi(arguments[3]), atol(arguments[4]));
+    if (count == 3 && strcmp(arguments[1], "fork") == 0)
+        return run_forks(arguments[2]);
+    if (count == 3 && strcmp(arguments[1], "limits") == 0)
+        return run_limits(arguments[2]);
+    if (count == 3 && strcmp(arguments[1], "outlive") == 0)
+        return outlive(arguments[2]);
     if (count == 3 && strcmp(arguments[1], "read-on") == 0)
         return read_on(arguments[2]);
     if (count == 2 && strcmp(arguments[1], "crc") == 0)

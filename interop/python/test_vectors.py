@@ -7,7 +7,8 @@
     consume STORE NAME COUNT MS the same as a named consumer that commits each; then prints the stored offset
     hold STORE NAME             opens a consumer, prints "held", and keeps it until standard input ends
     produce STORE MODE WORD FIRST COUNT  appends messages like those of the test program in C, and prints the number of each
-    read-on STORE               reads one message for each line of standard input: its offset, or why there is none
+    read-on STORE               reads one message for each line of standard input, after a move to the offset in it: the
+                                message's offset, or why there is none
 """
 
 from __future__ import annotations
@@ -138,8 +139,10 @@ def produce(path: str, mode: str, word: str, first: int, count: int) -> int:
 
 def read_on(path: str) -> int:
     with mfq.Reader(path) as reader:
-        for _ in sys.stdin:
+        for line in sys.stdin:
             try:
+                if line.strip():
+                    reader.seek(int(line))
                 status = "empty" if reader.read() is None else "ok"
             except mfq.QueueError as error:
                 status = error.kind

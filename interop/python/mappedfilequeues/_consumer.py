@@ -33,11 +33,10 @@ class Consumer(Reader):
 
     def __init__(self, path: str | os.PathLike[str], name: str = "", start: int = EARLIEST, *, verify: bool = True) -> None:
         """Takes the name ("" is the default consumer). Raises InUseError when another consumer holds it."""
-        self.name = name.lower()
         self._cursor_name = Files.cursor_name(name)
+        self.name = name.lower()
         self._attached = self._meta_lock = self._name_lock = self._cursor_fd = -1
         self._cursor_page: mmap.mmap | None = None
-        self._owner = os.getpid()
         super().__init__(path, start, verify=verify)
 
     # -- what a consumer does
@@ -62,12 +61,12 @@ class Consumer(Reader):
             # The system takes the page for clean now; a store of what is there makes it dirty again.
             self._cursor[0] = self._cursor[0]
             raise
+        files.check_replaced()
         folder = os.open(os.path.dirname(self._cursor_name), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=files.directory)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
-        files.check_replaced()
 
     def committed(self) -> int | None:
         """The stored offset."""
@@ -84,16 +83,16 @@ class Consumer(Reader):
         self._cursor_page = None
         self.__dict__.pop("_cursor", None)
         self.__dict__.pop("_control", None)
-        for fd in (self._cursor_fd, self._name_lock, self._attached, self._meta_lock):
-            if fd >= 0:
-                _system.unlock_and_close(fd)
+        if self._cursor_fd >= 0 and self._files.is_own():
+            _system.try_range_lock(self._cursor_fd, fcntl.F_UNLCK)
+        self._files.release(self._cursor_fd, self._name_lock, self._attached, self._meta_lock)
         self._attached = self._meta_lock = self._name_lock = self._cursor_fd = -1
         super().close()
 
     def _check_open(self) -> None:
         if self._cursor_page is None:
             raise ValueError("The consumer is closed.")
-        if self._owner != os.getpid():
+        if not self._files.is_own():
             raise ValueError("The consumer is the parent's: open one after the fork.")
 
     # -- attaching, by the rules of docs/DESIGN.md, section 3
@@ -227,7 +226,9 @@ class Consumer(Reader):
                 return True
             if files.has_reader_beyond(end):
                 return True
-        except (QueueError, OSError):
+        except (QueueError, OSError) as error:
+            if getattr(error, "errno", 0) in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                raise
             return True
         # Nothing is after the end, as far as there are blocks.
         while end < allocated:
@@ -377,9 +378,11 @@ class Consumer(Reader):
         for _ in range(100):
             offset = self._find(start) if stored is None else stored
             if stored is not None:
+                is_start = stored == self._control[TAIL] or self._is_frame_start(stored)
+                # After the walk, under which the segment may have been removed.
                 if stored < self._files.log_start():
                     raise self._removed(stored)
-                if stored != self._control[TAIL] and not self._is_frame_start(stored):
+                if not is_start:
                     raise CorruptError(
                         f"The stored offset is not a frame's start: offset={stored}, consumer={self.name!r}.", stored)
             self._move(offset)

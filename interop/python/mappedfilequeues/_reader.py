@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import mmap
+import operator
 import os
 import re
 import time
@@ -184,7 +185,11 @@ class Reader:
 
     def seek(self, start: int) -> None:
         """Moves to an offset, EARLIEST or LATEST."""
-        self._epoch = self._epoch_now()
+        epoch = self._epoch_now()
+        if epoch != self._epoch:
+            # A recovery may have put other files in the segments' places.
+            self._segment = None
+        self._epoch = epoch
         offset = self._find(start)
         self._in_hand = 0
         self._move(offset)
@@ -290,6 +295,8 @@ class Reader:
         import numpy as np
 
         dtype = np.dtype(dtype)
+        if count < 1:
+            raise ValueError(f"A batch has at least one struct: count={count}")
         if not self.is_struct or dtype.itemsize != self.struct_size:
             raise ValueError(f"The store does not hold structs of {dtype.itemsize} bytes: structSize={self.struct_size}")
         first = self.read()
@@ -346,8 +353,9 @@ class Reader:
     # -- the log
 
     def _move(self, offset: int) -> None:
+        # Not backwards: pages before the place where the segment was entered were not asked for.
         segment = self._segment
-        if segment is None or not segment.start <= offset < segment.start + self.segment_length:
+        if segment is None or not self._offset <= offset < segment.start + self.segment_length:
             self._segment = None
         self._offset = offset
 
@@ -548,7 +556,7 @@ class Reader:
                 if header == 0 or not walk._is_plausible(header):
                     break
                 walk._offset += (header & _LENGTH) + 15 & ~7
-        except (CorruptError, OutOfRangeError, OSError):
+        except (CorruptError, OutOfRangeError):
             return False
         return walk._offset == offset
 
@@ -560,7 +568,7 @@ class Reader:
         return other
 
     def _find(self, start: int) -> int:
-        files = self._files
+        files, start = self._files, operator.index(start)
         if start == EARLIEST:
             return files.log_start()
         if start == LATEST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import re
@@ -67,8 +68,8 @@ class Control:
             fd = _system.open_file(directory, "control", os.O_RDWR if writable else os.O_RDONLY)
         except FileNotFoundError:
             return None
-        except OSError:
-            if writable:
+        except OSError as error:
+            if writable and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
                 return None
             raise
         try:
@@ -95,12 +96,12 @@ class Files:
     """An open folder of a store, and what its files say."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        _system.note_opener()
-        self.path = os.path.realpath(path)
+        self.path = os.path.realpath(os.fsdecode(path))
         try:
-            self.directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise NotFoundError(f"There is no store: path={path}.") from error
+            raise NotFoundError(f"There is no store: path={self.path}.") from error
+        self._owner = os.getpid()
         self.meta_fd = -1
         self.control: Control | None = None
         self.is_attached = False
@@ -110,13 +111,30 @@ class Files:
             self.close()
             raise
 
+    @property
+    def directory(self) -> int:
+        """The folder's descriptor, by which all files are opened."""
+        if self._directory < 0:
+            raise ValueError("The reader is closed.")
+        return self._directory
+
+    def is_own(self) -> bool:
+        """Whether this process opened it. A child of fork has a copy, which it may only close."""
+        return self._owner == os.getpid()
+
     def close(self) -> None:
         """Closes what is open; mappings end with their last user."""
         self.control = None
-        for fd in (self.meta_fd, self.directory):
-            if fd >= 0:
+        self.release(self.meta_fd, self._directory)
+        self.meta_fd = self._directory = -1
+
+    def release(self, *descriptors: int) -> None:
+        """Closes those that are open. The locks of a child's copies are the parent's, too, which still needs them."""
+        for fd in descriptors:
+            if fd >= 0 and self.is_own():
                 _system.unlock_and_close(fd)
-        self.meta_fd = self.directory = -1
+            elif fd >= 0:
+                os.close(fd)
 
     def _read_meta(self) -> Meta:
         try:
@@ -245,6 +263,8 @@ class Files:
     @staticmethod
     def cursor_name(name: str) -> str:
         """The file of a consumer's cursor."""
+        if not isinstance(name, str):
+            raise TypeError(f"A consumer's name is a str: name={name!r}")
         if _DEVICE.fullmatch(name) or not re.fullmatch(r"[A-Za-z0-9._-]{0,100}", name):
             raise ValueError(
                 "A consumer's name is up to 100 characters of A-Z a-z 0-9 . _ -, and no device of Windows such as nul: "

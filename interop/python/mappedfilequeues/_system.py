@@ -135,24 +135,10 @@ def try_flock(fd: int, kind: int) -> bool:
     return True
 
 
-_opener = 0  # the process that opened a store first
-
-
-def note_opener() -> None:
-    """Before anything is locked."""
-    global _opener
-    _opener = _opener or os.getpid()
-
-
 def unlock_and_close(fd: int) -> None:
-    """Explicitly: a child that is just being started holds a copy of the descriptor until its exec.
-
-    Not in a child of fork that has inherited objects: the lock is that of both copies, and the parent still needs it.
-    """
-    if fd >= 0:
-        if _opener == os.getpid():
-            fcntl.flock(fd, fcntl.LOCK_UN)
-        os.close(fd)
+    """Explicitly: a child that is just being started holds a copy of the descriptor until its exec."""
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    os.close(fd)
 
 
 def is_locked(directory: int, name: str, kind: int) -> bool | None:
@@ -172,9 +158,9 @@ def is_locked(directory: int, name: str, kind: int) -> bool | None:
     raise OSError(errno.EAGAIN, "The file is replaced each time", name)
 
 
-def try_range_lock(fd: int) -> bool:
-    """The lock that a consumer holds on its cursor's file itself, at the place that the format names."""
-    lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, (1 << 63) - 2, 1, 0)
+def try_range_lock(fd: int, kind: int = fcntl.F_WRLCK) -> bool:
+    """The lock that a consumer holds on its cursor's file itself, at the place that the format names; F_UNLCK ends it."""
+    lock = struct.pack("hhqqi4x", kind, os.SEEK_SET, (1 << 63) - 2, 1, 0)
     try:
         fcntl.fcntl(fd, _F_OFD_SETLK, lock)
     except OSError as error:

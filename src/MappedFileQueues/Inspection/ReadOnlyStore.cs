@@ -138,9 +138,10 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         return lowest;
     }
 
-    /// <summary>Notes the current epoch.</summary>
+    /// <summary>Notes the current epoch. A span that outlives a move must not keep the former file in use.</summary>
     public void NoteCut()
     {
+        Window.Forget();
         _epoch = _control!.Epoch;
         _checkpoint = ReadCheckpoint();
     }

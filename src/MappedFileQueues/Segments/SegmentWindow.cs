@@ -71,6 +71,19 @@ internal sealed unsafe class SegmentWindow(
         return mapping;
     }
 
+    /// <summary>
+    /// From here on the segments' files are opened anew: others may be in their places. Whoever holds a mapping of a
+    /// former one keeps it.
+    /// </summary>
+    public void Forget()
+    {
+        lock (_lock)
+        {
+            _mapped.Clear();
+            _lastFound = null;
+        }
+    }
+
     /// <summary>Releases a reference; the last one unmaps.</summary>
     public void Release(SegmentMapping mapping)
     {
@@ -78,7 +91,8 @@ internal sealed unsafe class SegmentWindow(
         {
             if (--mapping.References > 0)
                 return;
-            _mapped.Remove(mapping.Start);
+            if (_mapped.GetValueOrDefault(mapping.Start) == mapping)
+                _mapped.Remove(mapping.Start);
             _lastFound = null;
             // From here on the file may be recycled.
             if (!_isClosed)

@@ -35,6 +35,84 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
     }
 
     /// <summary>
+    /// A child that ends through atexit, one that starts a program, and one that opens handles of its own and has a child itself:
+    /// the parent's locks stay, and each process's own handles release theirs. The last one's stayed, because its parent was the
+    /// first that had opened a store, and the lock on the cursor's file was not ended by anybody.
+    /// </summary>
+    [Fact]
+    public void Fork_ChildrenOfEveryKind_EachHandleReleasesWhatItsProcessTook()
+    {
+        using var store = new TempStore();
+        InteropStore.Open(store).Dispose();
+        using ChildProcess run = CLibrary.Start(CLibrary.Checked, "fork", store.StorePath);
+        run.ExpectExit();
+        Assert.Equal(
+            [.. Enumerable.Range(0, 3).Select(i => $"{i}: child 0, name in-use, store in-use"), "closed: name ok, store ok"],
+            run.Lines);
+    }
+
+    /// <summary>
+    /// Too few descriptors end in an error of the system, which passes. A consumer's offset was called damaged, the store deleted
+    /// or in need of a recovery: words on which operators reset consumers.
+    /// </summary>
+    [Fact]
+    public void Open_TooFewDescriptors_SaysSoAndLeavesNoneOpen()
+    {
+        string[] expected = ["reader disk ok", "consumer disk ok", "producer disk ok"];
+        using var store = new TempStore();
+        using (MappedFileQueue queue = InteropStore.Open(store))
+        {
+            for (int i = 0; i < 10; i++)
+                queue.Producer.Produce(InteropStore.Message(i));
+            Assert.Equal(expected, Limits(store));
+        }
+
+        Assert.Equal(expected, Limits(store));
+
+        static IReadOnlyList<string> Limits(TempStore store)
+        {
+            using ChildProcess run = CLibrary.Start(CLibrary.Checked, "limits", store.StorePath);
+            run.ExpectExit();
+            return run.Lines;
+        }
+    }
+
+    /// <summary>
+    /// A folder that may not be listed counted as an empty one. A producer that was alone appended where a consumer's offset was
+    /// beyond the end: to that consumer, those messages would have been read already.
+    /// </summary>
+    [Fact]
+    public void Attach_ConsumersCannotBeListed_IsRefused()
+    {
+        Assert.SkipUnless(InteropTools.Has("strace"), "strace is not installed");
+        using var store = new TempStore(createStoreFolder: true);
+        Vectors.CopyTo(Path.Combine(Vectors.Folder, "alone-cursor"), store.StorePath);
+        using ChildProcess run = ChildProcess.Start(new ProcessStartInfo("strace", [
+            "-qq", "-o", "/dev/null", "-P", "offset/consumers", "-e", "trace=openat", "-e", "inject=openat:error=EACCES",
+            CLibrary.Fast, "attach", store.StorePath,
+        ]));
+        run.ExpectExit();
+        Assert.Equal(["consume recovery 0", "produce recovery"], run.Lines.Skip(1));
+    }
+
+    /// <summary>Calls that meet missing files said that the disk had failed.</summary>
+    [Fact]
+    public void Calls_StoreIsGone_SayThatItWasDeleted()
+    {
+        using var store = new TempStore();
+        InteropStore.Open(store).Dispose();
+        using ChildProcess run = CLibrary.Start(CLibrary.Checked, "outlive", store.StorePath);
+        run.WaitForLine("opened");
+        Directory.Delete(store.StorePath, recursive: true);
+        run.Input.Close();
+        run.ExpectExit();
+        // What fits the segment that is mapped is appended, though nobody will read it.
+        Assert.Equal(
+            ["opened", "flush deleted", "wait deleted", "produce deleted", "flush deleted", "roll deleted", "roll deleted"],
+            run.Lines);
+    }
+
+    /// <summary>
     /// Another seed each day: the run prints what it needs to be made again. In memory where that can be had, because consumers
     /// and producers sync.
     /// </summary>

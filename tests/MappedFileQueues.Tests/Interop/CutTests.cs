@@ -48,6 +48,43 @@ public sealed class CutTests
         }
     }
 
+    /// <summary>
+    /// A recovery after a failed sync writes the segments into new files. A reader that moved within its segment before it had
+    /// noticed kept the old file: it read what was cut off, and would never have seen what came afterwards.
+    /// </summary>
+    [Fact]
+    public void Seek_SegmentWasReplaced_EachLanguageReadsTheNewFile()
+    {
+        string path = Copy(out TempStore store);
+        using (store)
+        {
+            string[][] programs = [[CLibrary.Checked], PythonPackage.Program];
+            ChildProcess[] readers = [.. programs.Select(program => Start(program, path))];
+            using MappedFileReader inSharp = MappedFileReader.Open(path);
+            Expect(readers, "ok 0");
+            Assert.True(inSharp.TryRead(out _));
+            string segment = Path.Combine(path, "commitlog", $"{0:D20}.log");
+            byte[] bytes = File.ReadAllBytes(segment);
+            bytes.AsSpan(48).Clear();
+            File.WriteAllBytes($"{segment}.tmp", bytes);
+            File.Move($"{segment}.tmp", segment, overwrite: true);
+            Directory.CreateDirectory(Path.Combine(path, "salvage"));
+            Cut(path, epoch: 1, at: 48);
+
+            Expect(readers, "ok 32", "32");
+            Expect(readers, "empty 48");
+            inSharp.Seek(QueueStart.FromOffset(32));
+            Assert.True(inSharp.TryRead(out _));
+            Assert.False(inSharp.TryRead(out _));
+            foreach (ChildProcess reader in readers)
+            {
+                reader.Input.Close();
+                reader.ExpectExit();
+                reader.Dispose();
+            }
+        }
+    }
+
     private static string Copy(out TempStore store)
     {
         string source = Path.Combine(Vectors.Folder, "dead-claim-in-control");
@@ -60,12 +97,12 @@ public sealed class CutTests
         new ProcessStartInfo(program[0], [.. program[1..], "read-on", path]),
         PythonPackage.Variables);
 
-    private static void Expect(ChildProcess[] readers, string line)
+    private static void Expect(ChildProcess[] readers, string line, string input = "")
     {
         foreach (ChildProcess reader in readers)
         {
             int before = reader.Lines.Count;
-            reader.Input.WriteLine();
+            reader.Input.WriteLine(input);
             reader.Input.Flush();
             Assert.Equal(line, reader.WaitForLine(_ => true, fromIndex: before));
         }

@@ -41,7 +41,7 @@ public sealed class PythonProducerTests
     public void Produce_WhatCannotBe_RaisesTheErrorThatItsDocumentationNames()
     {
         const string script = """
-            import sys
+            import os, sys
             import mappedfilequeues as mfq
             store = sys.argv[1]
             def refused(call, *arguments, **named):
@@ -68,6 +68,17 @@ public sealed class PythonProducerTests
             with mfq.Reader(store) as reader:
                 first, second = reader
                 print(bytes(first), first.headers == trace, bytes(second), second.headers)
+            for call in (reader.read, reader.wait, lambda: reader.seek(0), reader.stored_offset, reader.consumers):
+                refused(call)
+            for kind in (mfq.Reader, mfq.Consumer, mfq.Producer):
+                refused(kind, None)
+            refused(mfq.Consumer, store, None)
+            refused(mfq.Consumer, store, b"c")
+            refused(mfq.Reader, store, 0.0)
+            consumer = mfq.Consumer(store, "c")
+            consumer.read()
+            os.rename(store, store + "-gone")
+            refused(consumer.flush)
             """;
         using var store = new TempStore();
         using MappedFileQueue queue = InteropStore.Open(store);
@@ -78,6 +89,7 @@ public sealed class PythonProducerTests
             [
                 "NotFoundError", "InUseError", "ValueError", "ValueError", "TypeError", "TypeError", "ValueError", "ValueError",
                 "ValueError", "0 72", "ValueError", "ValueError", "b'one' True b'' None",
+                .. Enumerable.Repeat("ValueError", 5), .. Enumerable.Repeat("TypeError", 6), "DeletedError",
             ],
             run.Lines);
     }
@@ -148,6 +160,96 @@ public sealed class PythonProducerTests
         using MappedFileConsumer after = queue.OpenConsumer("c");
         Assert.Equal(40, after.Offset);
         other.OpenProducer().Dispose();
+    }
+
+    /// <summary>As in C: a consumer's offset was called damaged, and the store in need of a recovery.</summary>
+    [Fact]
+    public void Open_TooFewDescriptors_RaisesTheErrorOfTheSystem()
+    {
+        const string script = """
+            import os, resource, sys
+            import mappedfilequeues as mfq
+            store = sys.argv[1]
+            with mfq.Consumer(store, "limits") as consumer:
+                consumer.read()
+                consumer.commit()
+            first = os.dup(0)
+            os.close(first)
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            for kind in (mfq.Reader, lambda path: mfq.Consumer(path, "limits")):
+                answers = []
+                for more in range(20):
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (first + more, hard))
+                    try:
+                        kind(store).close()
+                        answer = "ok"
+                    except Exception as error:
+                        answer = f"{type(error).__name__} {getattr(error, 'errno', '')}"
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                    next = os.dup(0)
+                    os.close(next)
+                    answers += [answer] if next == first else [answer, "a descriptor is left"]
+                print(*sorted(set(answers)))
+            """;
+        using var store = new TempStore();
+        using (MappedFileQueue queue = InteropStore.Open(store))
+        {
+            for (int i = 0; i < 10; i++)
+                queue.Producer.Produce(InteropStore.Message(i));
+            Run(store);
+        }
+
+        Run(store);
+
+        static void Run(TempStore store)
+        {
+            using ChildProcess run = Start("-c", script, store.StorePath);
+            run.ExpectExit();
+            Assert.Equal(["OSError 24 ok", "OSError 24 ok"], run.Lines);
+        }
+    }
+
+    /// <summary>
+    /// Who opened the handle decides, not who was first in the process that forked: a child's own consumer releases its name,
+    /// though a child of the child, which neither closes nor starts anything, has copies. It did not, because the child's parent
+    /// had opened a store before. The lock on the cursor's file was not ended by anybody.
+    /// </summary>
+    [Fact]
+    public void Fork_TheChildOpensItsOwn_ClosingReleasesTheName()
+    {
+        const string script = """
+            import os, subprocess, sys
+            import mappedfilequeues as mfq
+            store = sys.argv[1]
+            kept = mfq.Consumer(store, "parent")
+            reading, writing = os.pipe()
+            child = os.fork()
+            if child == 0:
+                own, producer = mfq.Consumer(store, "child"), mfq.Producer(store)
+                if os.fork() == 0:
+                    os.close(writing)
+                    os.read(reading, 1)
+                    os._exit(0)
+                own.close()
+                producer.close()
+                mfq.Consumer(store, "child").close()
+                os._exit(0)
+            print(os.waitpid(child, 0)[1])
+            subprocess.run(["true"], check=True)
+            try:
+                mfq.Consumer(store, "parent")
+            except mfq.InUseError:
+                print("kept")
+            kept.close()
+            mfq.Consumer(store, "parent").close()
+            mfq.Producer(store, exclusive=True).close()
+            print("closed")
+            """;
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        using ChildProcess run = Start("-c", script, store.StorePath);
+        run.ExpectExit(deadline: TimeSpan.FromMinutes(1));
+        Assert.Equal(["0", "kept", "closed"], run.Lines);
     }
 
     private static ChildProcess Start(params string[] arguments)
