@@ -45,7 +45,7 @@ mfq_status mfqi_fail_disk(const mfq_reader *r, mfq_error *error, int64_t offset,
     mfq_status status = code == ENOENT ? mfqi_check_replaced(r, error) : MFQ_OK;
     if (status == MFQ_OK)
         status = mfqi_fail(error, MFQ_E_DISK, offset, "A system call failed: errno=%d, file=%s, path=%.120s.", code, file,
-        r->path);
+            r->path);
     errno = code;
     return status;
 }

@@ -225,6 +225,8 @@ public sealed class LinuxPlatformTests : PlatformContractTests
             8: broken
             9: FLOCK  ADVISORY  WRITE 1009 fe:00:47112 0 EOF
             """;
-        Assert.Equal([1001, 1003, 1003], LinuxLockHolders.Parse(Encoding.ASCII.GetBytes(Table), 4711, device => device == 0xFE_0000_0000));
+        Assert.Equal(
+            [1001, 1003, 1003],
+            LinuxLockHolders.Parse(Encoding.ASCII.GetBytes(Table), 4711, device => device == 0xFE_0000_0000));
     }
 }

@@ -1,4 +1,5 @@
 using System.Buffers.Binary;
+using System.Runtime.CompilerServices;
 using System.Text;
 
 namespace MappedFileQueues.Platform.Linux.Calls;
@@ -10,28 +11,24 @@ internal static unsafe class LinuxEntries
 {
     private const int RecordLengthAt = 16;
     private const int NameAt = 19;
+    private const int BufferLength = 8 * 1024;
 
     /// <summary>All names but "." and "..", in ordinal order.</summary>
+    [SkipLocalsInit]
     public static List<string> Read(LinuxHandle directory, string path)
     {
-        byte[] buffer = new byte[16 * 1024];
+        byte* buffer = stackalloc byte[BufferLength];
         List<string> names = [];
         while (true)
         {
-            nint length;
-            int errno;
-            fixed (byte* start = buffer)
-            {
-                length = LinuxNative.getdents64(LinuxNative.SYS_getdents64, directory, start, buffer.Length);
-                errno = LinuxErrors.Last;
-            }
-
+            nint length = LinuxNative.getdents64(LinuxNative.SYS_getdents64, directory, buffer, BufferLength);
+            int errno = LinuxErrors.Last;
             // A directory that was removed while open gives ENOENT: nothing is in it.
             if (length == 0 || (length < 0 && errno == DiskErrors.ENOENT))
                 break;
             if (length < 0)
                 throw LinuxErrors.Make("Cannot list the directory", path, errno);
-            AddNames(buffer.AsSpan(0, (int)length), names);
+            AddNames(new ReadOnlySpan<byte>(buffer, (int)length), names);
         }
 
         names.Sort(StringComparer.Ordinal);
