@@ -11,6 +11,9 @@ internal abstract class HandlerCall<T> : IAsyncDisposable
     /// <summary>Whether it takes batches.</summary>
     public abstract bool TakesBatches { get; }
 
+    /// <summary>Whether the application's services are gone, so that no call can succeed.</summary>
+    public abstract bool IsContainerDisposed { get; }
+
     /// <summary>Makes the first handler, so that a missing service ends the application's start.</summary>
     public abstract ValueTask PrepareAsync();
 
@@ -32,6 +35,22 @@ internal abstract class ScopedCall<T, THandler>(IServiceScopeFactory scopes, boo
     private THandler? _kept;
 
     public override string HandlerName => typeof(THandler).Name;
+
+    public override bool IsContainerDisposed
+    {
+        get
+        {
+            try
+            {
+                scopes.CreateScope().Dispose();
+                return false;
+            }
+            catch (ObjectDisposedException)
+            {
+                return true;
+            }
+        }
+    }
 
     public override async ValueTask PrepareAsync()
     {

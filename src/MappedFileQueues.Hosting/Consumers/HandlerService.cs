@@ -103,15 +103,19 @@ internal abstract class HandlerService<T> : BackgroundService
         await base.StopAsync(cancellationToken).ConfigureAwait(false);
         // It has returned because the patience is over. A registration would be too late: the wait that this ends would end it.
         if (cancellationToken.IsCancellationRequested)
-            await _impatience.CancelAsync().ConfigureAwait(false);
+            await EndPatienceAsync().ConfigureAwait(false);
     }
 
     public override void Dispose()
     {
         base.Dispose();
         // A handler that outlives the application's patience still holds the token.
-        _impatience.Cancel();
+        EndPatienceAsync().GetAwaiter().GetResult();
     }
+
+    /// <summary>A callback that a handler has registered may throw: that must not keep the queue from being closed.</summary>
+    private async Task EndPatienceAsync() =>
+        await _impatience.CancelAsync().ConfigureAwait(ConfigureAwaitOptions.SuppressThrowing);
 
     protected override async Task ExecuteAsync(CancellationToken stoppingToken)
     {
@@ -139,7 +143,20 @@ internal abstract class HandlerService<T> : BackgroundService
         }
         finally
         {
+            await DisposeHandlerAsync().ConfigureAwait(false);
+        }
+    }
+
+    /// <summary>A handler that fails here would end the application.</summary>
+    private async ValueTask DisposeHandlerAsync()
+    {
+        try
+        {
             await Handler.DisposeAsync().ConfigureAwait(false);
+        }
+        catch (Exception error)
+        {
+            TellRefusal(error, Committed ?? 0, 1, 1);
         }
     }
 
@@ -227,8 +244,12 @@ internal abstract class HandlerService<T> : BackgroundService
 
     /// <summary>The application ends, and perhaps has disposed the queue already.</summary>
     private bool IsEnd(Exception error, CancellationToken stoppingToken) =>
-        (stoppingToken.IsCancellationRequested || _lifetime is { ApplicationStopping.IsCancellationRequested: true })
-        && error is OperationCanceledException or ObjectDisposedException;
+        ((stoppingToken.IsCancellationRequested || _lifetime is { ApplicationStopping.IsCancellationRequested: true })
+            && error is OperationCanceledException or ObjectDisposedException)
+        || IsOfDisposedHost(error);
+
+    /// <summary>A host whose start fails is disposed without a stop: its services, queues included, end before the consumers.</summary>
+    private bool IsOfDisposedHost(Exception error) => error is ObjectDisposedException && Handler.IsContainerDisposed;
 
     /// <summary>The application's own token is looked at too: a token that is linked to it hears of it a moment later.</summary>
     protected void ThrowIfStopping(CancellationToken stoppingToken)
@@ -318,7 +339,8 @@ internal abstract class HandlerService<T> : BackgroundService
             await call.ConfigureAwait(false);
         }
         // A handler that ends its call with the application has not refused the message: it comes again.
-        catch (Exception error) when (error is not OperationCanceledException || !IsStopping)
+        catch (Exception error) when (
+            (error is not OperationCanceledException || !IsStopping) && !IsOfDisposedHost(error))
         {
             failure = error;
         }

@@ -1,6 +1,7 @@
 using System.Collections.Concurrent;
 using MappedFileQueues.Hosting;
 using Microsoft.Extensions.DependencyInjection;
+using Microsoft.Extensions.Hosting;
 
 namespace MappedFileQueues.Tests.Hosting.Consumers;
 
@@ -40,6 +41,26 @@ public sealed class HandlerScopeTests
         await host.StopAsync();
         Eventually.Equal(1, () => _traces.Ended.Count);
         Assert.Empty(_traces.Alive);
+    }
+
+    /// <summary>
+    /// A consumer stopped at a message, as `OnFailure` says by default. Its handler could not be disposed, and that ended the
+    /// application.
+    /// </summary>
+    [Fact]
+    public async Task ScopePerCall_False_HandlerThatCannotBeDisposed_IsTold()
+    {
+        await using TestHost host = new();
+        host.Services.AddMappedFileQueue<long>("orders", o => o.StorePath = host.StorePath)
+            .AddMappedFileConsumer<long, UndisposableHandler>("orders", o => (o.ScopePerCall, o.AttemptsMax) = (false, 1));
+        await host.StartAsync();
+        Produce(host, 1);
+
+        // One of the message, one of the end.
+        Eventually.Equal(2, () => host.Log.CountOf(204));
+        Assert.Equal(1, host.Log.CountOf(206));
+        Assert.False(
+            host.Provider.GetRequiredService<IHostApplicationLifetime>().ApplicationStopping.IsCancellationRequested);
     }
 
     /// <summary>Otherwise the application would learn of it with its first message.</summary>
@@ -127,6 +148,14 @@ public sealed class HandlerScopeTests
     private sealed class Work
     {
         public int Calls { get; set; }
+    }
+
+    private sealed class UndisposableHandler : IMessageHandler<long>, IDisposable
+    {
+        public ValueTask HandleAsync(long message, ConsumeContext context, CancellationToken cancellationToken) =>
+            throw new InvalidOperationException("Never.");
+
+        public void Dispose() => throw new NotSupportedException("Not this one.");
     }
 
     private sealed class TracingHandler : IMessageHandler<long>, IAsyncDisposable

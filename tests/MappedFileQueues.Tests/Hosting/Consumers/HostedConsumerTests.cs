@@ -259,6 +259,48 @@ public sealed class HostedConsumerTests
         Assert.False(Directory.Exists(host.StorePath + "-dead-letters"));
     }
 
+    /// <summary>
+    /// A later service of the application could not start, so the host was disposed without a stop: queues first. Each consumer
+    /// said that it stops for good, and hid the error that mattered; a handler that asked for a service made a dead letter.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public async Task Start_OfALaterServiceFails_ConsumersEndInOrder(bool withAMessageInHand)
+    {
+        DisposalGate gate = new();
+        TestHost host = new();
+        host.Services.AddSingleton(_script).AddSingleton(gate).AddSingleton(_ => new WaitsForTheEnd(gate))
+            .AddHostedService<MakesTheGate>()
+            .AddMappedFileQueue<long>("orders", options => options.StorePath = host.StorePath)
+            .AddMappedFileConsumer<long, GatedHandler>("orders", options =>
+            {
+                (options.AttemptsMax, options.ScopePerCall) = (1, false);
+                options.OnFailure = HandlerFailureAction.DeadLetter;
+            })
+            .AddHostedService(provider => new FailingService(() =>
+            {
+                MappedFileQueue<long> queue = provider.GetRequiredKeyedService<MappedFileQueue<long>>("orders");
+                if (withAMessageInHand)
+                    queue.Producer.Produce(1);
+                Eventually.Equal(withAMessageInHand ? 1 : 0, () => _script.Seen.Count);
+                host.Log.WaitFor(201);
+            }));
+        _script.OnMessage = async (_, _, _) =>
+        {
+            await gate.Begun.Task;
+            host.Provider.GetRequiredService<Script>();
+        };
+
+        await Assert.ThrowsAsync<NotSupportedException>(host.StartAsync);
+        string letters = host.StorePath + "-dead-letters";
+        await host.DisposeAsync();
+
+        Assert.True(gate.Ended.Task.IsCompleted);
+        Assert.Equal((0, 1, 0), (host.Log.CountOf(204), host.Log.CountOf(202), host.Log.CountOf(206)));
+        Assert.False(Directory.Exists(letters));
+    }
+
     [Fact]
     public async Task Stop_BetweenAttempts_DoesNotWaitForThePause()
     {
@@ -368,5 +410,50 @@ public sealed class HostedConsumerTests
         while (reader.TryRead(out ReadOnlySpan<byte> message))
             letters.Add(DeadLetter.Parse(message));
         return letters;
+    }
+
+    private sealed class DisposalGate
+    {
+        public TaskCompletionSource Begun { get; } = new(TaskCreationOptions.RunContinuationsAsynchronously);
+
+        public TaskCompletionSource Ended { get; } = new(TaskCreationOptions.RunContinuationsAsynchronously);
+    }
+
+    /// <summary>Is made before the queue is opened, so it is disposed between the queue and the consumers.</summary>
+    private sealed class WaitsForTheEnd(DisposalGate gate) : IDisposable
+    {
+        public void Dispose()
+        {
+            gate.Begun.SetResult();
+            gate.Ended.Task.Wait(TimeSpan.FromSeconds(30), CancellationToken.None);
+        }
+    }
+
+    private sealed class MakesTheGate(IServiceProvider services) : IHostedService
+    {
+        public Task StartAsync(CancellationToken cancellationToken) =>
+            Task.FromResult(services.GetRequiredService<WaitsForTheEnd>());
+
+        public Task StopAsync(CancellationToken cancellationToken) => Task.CompletedTask;
+    }
+
+    private sealed class FailingService(Action before) : IHostedService
+    {
+        public Task StartAsync(CancellationToken cancellationToken)
+        {
+            before();
+            throw new NotSupportedException("The other service cannot start.");
+        }
+
+        public Task StopAsync(CancellationToken cancellationToken) => Task.CompletedTask;
+    }
+
+    /// <summary>Its end is that of its consumer.</summary>
+    private sealed class GatedHandler(Script script, DisposalGate gate) : IMessageHandler<long>, IDisposable
+    {
+        public ValueTask HandleAsync(long message, ConsumeContext context, CancellationToken cancellationToken) =>
+            script.Play($"{message}", context, cancellationToken);
+
+        public void Dispose() => gate.Ended.TrySetResult();
     }
 }

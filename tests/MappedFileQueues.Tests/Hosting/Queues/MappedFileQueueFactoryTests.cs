@@ -82,6 +82,30 @@ public sealed class MappedFileQueueFactoryTests
         Assert.Equal(32, again.GetInfo().Consumers.Single().Offset);
     }
 
+    /// <summary>A callback on the handler's token threw. That came out of the close, and the queue stayed open for ever.</summary>
+    [Fact]
+    public async Task Close_CallbackOfAHandlerThrows_TheQueueIsClosed()
+    {
+        TaskCompletionSource release = new();
+        _script.OnMessage = (_, _, cancellationToken) =>
+        {
+            cancellationToken.Register(() => throw new InvalidOperationException("Not this one either."));
+            return new ValueTask(release.Task);
+        };
+        await using TestHost host = MakeHost();
+        await host.StartAsync();
+        MappedFileQueueFactory factory = host.Provider.GetRequiredService<MappedFileQueueFactory>();
+        MappedFileQueue queue = factory.Open("texts", o => o.StorePath = host.StorePath);
+        await factory.StartConsumerAsync<ByteHandler>("texts");
+        queue.Producer.Produce("0"u8);
+        Eventually.Equal(1, () => _script.Seen.Count);
+
+        Assert.True(await factory.CloseAsync("texts", new CancellationToken(canceled: true)));
+
+        Assert.Throws<ObjectDisposedException>(queue.GetInfo);
+        release.SetResult();
+    }
+
     [Fact]
     public async Task Start_WhatCannotBe_SaysWhyAndLeavesNothing()
     {
