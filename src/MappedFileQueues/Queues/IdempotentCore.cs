@@ -86,7 +86,10 @@ internal sealed class IdempotentCore : SingleCaller
         Begin();
         try
         {
-            return AppendOne(message, checked(_last + 1), options);
+            if (_last == ulong.MaxValue)
+                throw new InvalidOperationException(
+                    $"The producer has used its last sequence, {_last}: id=\"{Id}\". Open a producer with another id.");
+            return AppendOne(message, _last + 1, options);
         }
         finally
         {
@@ -169,7 +172,9 @@ internal sealed class IdempotentCore : SingleCaller
     public int TryAppendBatch(in MessagesToAppend batch, ulong firstSequence, in ProduceOptions options)
     {
         Check(firstSequence, options);
-        ulong last = checked(firstSequence + (ulong)batch.Count - 1);
+        ulong further = (ulong)batch.Count - 1;
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(firstSequence, ulong.MaxValue - further);
+        ulong last = firstSequence + further;
         Begin();
         try
         {

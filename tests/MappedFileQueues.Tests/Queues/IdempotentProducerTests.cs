@@ -13,6 +13,25 @@ public sealed class IdempotentProducerTests : IDisposable
 
     public static TheoryData<ProducerMode, bool> Variants => MessageLengthTests.Variants;
 
+    /// <summary>
+    /// A batch whose last message had the highest sequence was an OverflowException, as was the message after it, although the
+    /// same message alone was appended.
+    /// </summary>
+    [Fact]
+    public void TryProduceBatch_UpToTheHighestSequence_IsAppended()
+    {
+        using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false);
+        using MappedFileIdempotentProducer producer = queue.OpenProducer("last");
+        ReadOnlyMemory<byte>[] three = [Bytes("a"), Bytes("b"), Bytes("c")];
+
+        Assert.Equal("firstSequence", Assert.Throws<ArgumentOutOfRangeException>(
+            () => producer.TryProduceBatch(three, ulong.MaxValue - 1)).ParamName);
+        Assert.Equal(3, producer.TryProduceBatch(three, ulong.MaxValue - 2));
+        Assert.Equal(0, producer.TryProduceBatch(three.AsSpan(2), ulong.MaxValue));
+        Assert.Contains("id=\"last\"", Assert.Throws<InvalidOperationException>(() => producer.Produce("d"u8)).Message);
+        Assert.Equal(["a", "b", "c"], Read(queue));
+    }
+
     [Theory, MemberData(nameof(Variants))]
     public void TryProduce_Repetitions_AreTold(ProducerMode mode, bool portable)
     {
