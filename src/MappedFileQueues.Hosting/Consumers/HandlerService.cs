@@ -248,7 +248,7 @@ internal abstract class HandlerService<T> : BackgroundService
             && error is OperationCanceledException or ObjectDisposedException)
         || IsOfDisposedHost(error);
 
-    /// <summary>A host whose start fails is disposed without a stop: its services, queues included, end before the consumers.</summary>
+    /// <summary>A host whose start fails is disposed without a stop: its queues end before the consumers.</summary>
     private bool IsOfDisposedHost(Exception error) => error is ObjectDisposedException && Handler.IsContainerDisposed;
 
     /// <summary>The application's own token is looked at too: a token that is linked to it hears of it a moment later.</summary>

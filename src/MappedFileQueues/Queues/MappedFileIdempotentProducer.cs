@@ -32,8 +32,8 @@ public sealed class MappedFileIdempotentProducer : IDisposable
     /// <param name="message">The message.</param>
     /// <returns>The message's offset.</returns>
     /// <exception cref="ObjectDisposedException">The producer or its queue is disposed.</exception>
-    /// <exception cref="InvalidOperationException">Another call of this producer is under way, or the last sequence is the highest
-    /// one; nothing was appended.</exception>
+    /// <exception cref="InvalidOperationException">Another call of this producer is under way, or the last sequence is the
+    /// highest one; nothing was appended.</exception>
     /// <exception cref="QueuePoisonedException">A flush failed, in this process or another; the message may be published
     /// nevertheless. Open the producer again: it finds in the log what it has appended.</exception>
     /// <inheritdoc cref="MappedFileProducer.Produce(ReadOnlySpan{byte})" path="/exception"/>
@@ -108,8 +108,8 @@ public sealed class MappedFileIdempotentProducer : IDisposable
     /// <param name="firstSequence">The sequence of the first one, at least 1; each that follows has the next one.</param>
     /// <param name="options">Options of this call alone. Each message gets its headers.</param>
     /// <returns>How many were appended; the others, at the beginning, are repetitions.</returns>
-    /// <exception cref="ArgumentOutOfRangeException">The sequence is 0, that of the last message would be above the highest one, or
-    /// what is to be appended does not fit a segment; nothing was written.</exception>
+    /// <exception cref="ArgumentOutOfRangeException">The sequence is 0, that of the last message would be above the highest
+    /// one, or what is to be appended does not fit a segment; nothing was written.</exception>
     /// <inheritdoc cref="Produce(ReadOnlySpan{byte})" path="/exception"/>
     public int TryProduceBatch(
         ReadOnlySpan<ReadOnlyMemory<byte>> messages, ulong firstSequence, in ProduceOptions options = default) => messages.IsEmpty

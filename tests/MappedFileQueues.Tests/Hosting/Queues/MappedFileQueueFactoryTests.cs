@@ -82,7 +82,7 @@ public sealed class MappedFileQueueFactoryTests
         Assert.Equal(32, again.GetInfo().Consumers.Single().Offset);
     }
 
-    /// <summary>A callback on the handler's token threw. That came out of the close, and the queue stayed open for ever.</summary>
+    /// <summary>A callback on the handler's token threw: that came out of the close, and the queue stayed open.</summary>
     [Fact]
     public async Task Close_CallbackOfAHandlerThrows_TheQueueIsClosed()
     {
