@@ -13,6 +13,9 @@ internal sealed class LogFile : IDisposable
     private static readonly TimeSpan s_returnIntervalMin = TimeSpan.FromSeconds(1);
     private static readonly TimeSpan s_returnIntervalMax = TimeSpan.FromDays(1);
 
+    /// <summary>How long the end of the process waits for the last lines: a disk that hangs must not keep it.</summary>
+    private static readonly TimeSpan s_endLimit = TimeSpan.FromSeconds(2);
+
     // An error handler that logs must neither reopen the file nor be called again.
     [ThreadStatic]
     private static bool t_isReporting;
@@ -30,11 +33,14 @@ internal sealed class LogFile : IDisposable
     private long _failedAt;
     private long _lostCount;
     private bool _isDisposed;
+    private volatile bool _isEnding;
 
     public LogFile(LogFileSettings settings)
     {
         _settings = settings;
         _stream = Open(out QueueInUseException? inUse);
+        AppDomain.CurrentDomain.ProcessExit += OnProcessEnds;
+        AppDomain.CurrentDomain.UnhandledException += OnProcessEnds;
         if (inUse is not null)
             Report(inUse);
     }
@@ -52,6 +58,8 @@ internal sealed class LogFile : IDisposable
             try
             {
                 stream.Write(line);
+                if (_isEnding)
+                    FlushAtEnd();
                 return;
             }
             catch (ObjectDisposedException) when (stream != _stream)
@@ -131,6 +139,8 @@ internal sealed class LogFile : IDisposable
 
     public void Dispose()
     {
+        AppDomain.CurrentDomain.ProcessExit -= OnProcessEnds;
+        AppDomain.CurrentDomain.UnhandledException -= OnProcessEnds;
         Exception? failure = null;
         lock (_gate)
         {
@@ -145,6 +155,30 @@ internal sealed class LogFile : IDisposable
 
         if (failure is not null)
             Report(failure);
+    }
+
+    /// <summary>
+    /// The last lines tell why a process ends, and nobody may dispose the provider then. The application's own handlers may come
+    /// after this one: each line that they log is passed on by itself.
+    /// </summary>
+    private void OnProcessEnds(object? sender, EventArgs end)
+    {
+        _isEnding = true;
+        FlushAtEnd();
+    }
+
+    private void FlushAtEnd()
+    {
+        try
+        {
+            Thread flush = new(() => Flush(durable: false)) { IsBackground = true };
+            flush.Start();
+            _ = flush.Join(s_endLimit);
+        }
+        catch (OutOfMemoryException)
+        {
+            // There is no thread to be had.
+        }
     }
 
     /// <summary>Calls the handler outside the lock, because it may wait for threads that log.</summary>

@@ -13,7 +13,9 @@ namespace MappedFileQueues.Hosting;
 /// generated methods of the kind that is not Define when a value is null or has items, for exceptions (their text is a string),
 /// and for values without IUtf8SpanFormattable or ISpanFormattable (ToString).</para>
 /// <para>Logging never throws because of what is logged: if a value, a scope or a formatter throws, the line says so.</para>
-/// <para>Disposing writes the remaining lines. Any thread may use any member.</para>
+/// <para>Disposing writes the remaining lines; so does the end of the process, also by an unhandled exception. A signal that
+/// nobody handles, and <see cref="Environment.FailFast(string?)"/>, lose what came since the last flush, at most
+/// <see cref="Files.AppendFileOptions.FlushInterval"/>. Any thread may use any member.</para>
 /// </summary>
 [ProviderAlias("MappedFile")]
 public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternalScope, IAsyncDisposable
