@@ -18,7 +18,8 @@
  *   read-on STORE               reads one message for each line of standard input, after a move to the offset in it: the
  *                               message's offset, or why there is none
  *
- * Compiled with MFQ_TEST, MFQ_TRAP=STEP:N kills the process when a thread comes to a step of the library for the N-th time.
+ * Compiled with MFQ_TEST, MFQ_TRAP=STEP:N kills the process when a thread comes to a step of the library for the N-th time;
+ * STEP:N:stop stops it there.
  *
  *   crc                         compares the two implementations of the checksum
  *   nothing                     calls without a handle: each is refused
@@ -230,10 +231,12 @@ static int produce(const char *path, const char *mode, const char *word, long fi
         status = mfq_produce(producer, i % 10 == 0 ? &headers : NULL, text, (size_t)length, NULL, &error);
         if (status == MFQ_OK && strstr(mode, "-flush") != NULL && i % 100 == 99)
             status = mfq_producer_flush(producer, &error);
-        if (status != MFQ_OK) {
+        if (status != MFQ_OK)
             report("produce", status, &error);
+        if (status == MFQ_E_FENCED)
+            continue;
+        if (status != MFQ_OK)
             break;
-        }
         printf("%ld\n", i);
         fflush(stdout);
         if (strstr(mode, "-bursts") != NULL && i % 16 == 15)
@@ -252,7 +255,7 @@ void mfq_test_step(const char *name) {
     if (number == NULL || strlen(name) != (size_t)(number - trap) || strncmp(trap, name, strlen(name)) != 0)
         return;
     if (__atomic_add_fetch(&hits, 1, __ATOMIC_SEQ_CST) == atoi(number + 1))
-        raise(SIGKILL);
+        raise(strstr(number, ":stop") != NULL ? SIGSTOP : SIGKILL);
 }
 
 #ifdef __SANITIZE_THREAD__

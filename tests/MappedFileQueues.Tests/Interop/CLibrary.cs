@@ -75,6 +75,11 @@ internal static class CLibrary
         new ProcessStartInfo(Checked, arguments),
         new Dictionary<string, string> { ["MFQ_TRAP"] = string.Create(CultureInfo.InvariantCulture, $"{step}:{hit}") });
 
+    /// <summary>The same, but it stops there.</summary>
+    public static ChildProcess StartStopping(string step, int hit, params IEnumerable<string> arguments) => ChildProcess.Start(
+        new ProcessStartInfo(Checked, arguments),
+        new Dictionary<string, string> { ["MFQ_TRAP"] = string.Create(CultureInfo.InvariantCulture, $"{step}:{hit}:stop") });
+
     /// <summary>Starts a test program.</summary>
     public static ChildProcess Start(string program, params IEnumerable<string> arguments) =>
         ChildProcess.Start(new ProcessStartInfo(program, arguments));

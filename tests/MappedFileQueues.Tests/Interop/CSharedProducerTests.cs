@@ -3,6 +3,7 @@ using System.Globalization;
 using System.Text;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Tests.Crash;
+using MappedFileQueues.Tests.Tool;
 
 namespace MappedFileQueues.Tests.Interop;
 
@@ -90,6 +91,31 @@ public sealed class CSharedProducerTests
         Dictionary<string, int> found = InteropStore.CountOfEach(InteropStore.ReadAll(store));
         Assert.InRange(found["message"], acked, hasClaim ? acked : acked + 1);
         Assert.Equal(200, found["next"]);
+    }
+
+    /// <summary>Readers wait at the claim of a producer that stands still, until an operator takes it away.</summary>
+    [Theory]
+    [InlineData("Claimed")]
+    [InlineData("PayloadWritten")]
+    public void Produce_StandsStillAndIsFenced_FailsOnceAndContinues(string step)
+    {
+        const int Hit = 40;
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        using ChildProcess slow = CLibrary.StartStopping(step, Hit, "produce", store.StorePath, "shared", "slow", "0", "100");
+        Eventually.Equal(1, () => queue.GetInfo().OpenClaims.Count);
+        queue.Producer.Produce("other 0"u8);
+        int slot = queue.GetInfo().OpenClaims[0].Slot;
+        ToolRun.Of("fence", store.StorePath, $"{slot}", "--after", "100ms").Expect(0);
+        Assert.Equal("other 0", InteropStore.ReadAll(store)[^1]);
+
+        slow.Continue();
+        slow.ExpectExit();
+        Assert.Contains("produce: fenced", slow.ErrorText, StringComparison.Ordinal);
+        string[] others = [.. Enumerable.Range(0, 100).Where(i => i != Hit - 1).Select(i => $"{i}")];
+        Assert.Equal(["opened", .. others], slow.Lines);
+        Assert.Equal(others, InteropStore.ReadAll(store).Where(text => text.StartsWith("slow ", StringComparison.Ordinal))
+            .Select(text => text.Split(' ')[1]));
     }
 
     [Theory]
