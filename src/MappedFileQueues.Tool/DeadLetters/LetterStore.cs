@@ -12,12 +12,23 @@ internal static class LetterStore
     /// <summary>The letters that nobody has settled, without a trace.</summary>
     public static IEnumerable<DeadLetter> Read(string path) => Existing(new MappedFileQueueOptions { StorePath = path }).Read();
 
-    /// <summary>How many letters nobody has settled.</summary>
+    /// <summary>
+    /// How many letters nobody has settled. A crash leaves some of them twice, which only a reading tells; where they cannot be
+    /// read, all count.
+    /// </summary>
     public static long Count(string path)
     {
         MappedFileQueueInfo info = StoreInspector.Inspect(path, countsMessages: true);
         MappedFileConsumerInfo? settled = ConsumerName.Find(info, DeadLetterStore.ConsumerName);
-        return (settled is null ? info.MessageCount : settled.LagMessages) ?? 0;
+        long most = (settled is null ? info.MessageCount : settled.LagMessages) ?? 0;
+        try
+        {
+            return most == 0 ? 0 : Read(path).LongCount();
+        }
+        catch (MappedFileQueueException)
+        {
+            return most;
+        }
     }
 
     /// <summary>Whether the first message of a store is a letter.</summary>

@@ -64,6 +64,38 @@ public sealed class DeadLettersTests : IDisposable
         Assert.EndsWith("letters=0\n", well, StringComparison.Ordinal);
     }
 
+    /// <summary>
+    /// A consumer that is killed after its letter sends it again. `list` showed one letter, and `check` and `delete` counted two.
+    /// </summary>
+    [Fact]
+    public void Check_LettersAreThereTwice_CountOnce()
+    {
+        Guid store = Guid.NewGuid();
+        using (MappedFileQueue letters = new(new MappedFileQueueOptions { StorePath = Letters }))
+        {
+            foreach (int number in new[] { 0, 1, 1, 2, 2 })
+                letters.Producer.Produce(new DeadLetter { StoreId = store, Offset = number * 8, Queue = "orders" }.ToBytes());
+        }
+
+        string checkedLetters = ToolRun.Of("check", Letters, "--max-letters", "3").Expect(0).Text;
+
+        Assert.EndsWith("letters=3\n", checkedLetters, StringComparison.Ordinal);
+        Assert.Equal(
+            "Deleted 1 letter; 2 left.\n", ToolRun.Of("deadletters", "delete", Letters, "--offset", "0").Expect(0).Text);
+    }
+
+    /// <summary>What is no letter makes the others unreadable. It is told of as before.</summary>
+    [Fact]
+    public void Check_OneIsNoLetter_CountsThemAll()
+    {
+        Fill();
+        using (MappedFileQueue letters = new(new MappedFileQueueOptions { StorePath = Letters }))
+            letters.Producer.Produce("no letter"u8);
+
+        string text = ToolRun.Of("check", Letters, "--max-letters", "9").Expect(0).Text;
+        Assert.EndsWith("letters=5\n", text, StringComparison.Ordinal);
+    }
+
     /// <summary>A letter that had no room for its message holds the beginning, which no consumer could read.</summary>
     [Fact]
     public void Retry_LetterHasOnlyTheBeginningOfItsMessage_StaysWhereItIs()

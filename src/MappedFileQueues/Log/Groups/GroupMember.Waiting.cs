@@ -25,6 +25,10 @@ internal sealed unsafe partial class GroupMember
 
     /// <summary>At first long ago: what the dead have left comes before what is new.</summary>
     private long _lookedAt = Stopwatch.GetTimestamp() - (long)(s_lookInterval.TotalSeconds * Stopwatch.Frequency);
+
+    /// <summary>When a sleep that ran out has last checked the store's place. Short waits of many calls share it.</summary>
+    private long _checkedPlaceAt;
+
     private bool _othersHold;
     private int _callsToLook;
     private int _callsPerClock = CallsPerLook;
@@ -122,7 +126,6 @@ internal sealed unsafe partial class GroupMember
             ? cancellationToken.UnsafeRegister(static member => ((GroupMember)member!).InterruptSleep(), this)
             : default;
         bool timedOut = false;
-        long looked = began;
         while (true)
         {
             bool isForRoom = _isRoomShort;
@@ -151,7 +154,7 @@ internal sealed unsafe partial class GroupMember
             bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
             timedOut &= !wasWoken;
             if (!wasWoken && !_sawClaim)
-                _store.ThrowIfReplaced(ref looked, Stopwatch.GetTimestamp());
+                _store.ThrowIfReplaced(ref _checkedPlaceAt, Stopwatch.GetTimestamp());
         }
     }
 

@@ -13,6 +13,9 @@ internal sealed unsafe partial class LogConsumer
 
     private const int LooksPerTurn = 64;
 
+    /// <summary>When a sleep that ran out has last checked the store's place. Short waits of many calls share it.</summary>
+    private long _checkedPlaceAt;
+
     private ReadStatus TryLook(out byte* payload, out int length)
     {
         ReadStatus status = Reader.TryRead(out payload, out length);
@@ -45,7 +48,6 @@ internal sealed unsafe partial class LogConsumer
             ? cancellationToken.UnsafeRegister(static consumer => ((LogConsumer)consumer!).InterruptByToken(), this)
             : default;
         bool timedOut = false;
-        long looked = began;
         while (true)
         {
             TimeSpan sleep = _signal.Prepare(out ulong sequence);
@@ -73,7 +75,7 @@ internal sealed unsafe partial class LogConsumer
             bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
             timedOut &= !wasWoken;
             if (!wasWoken && status == ReadStatus.Empty)
-                Store.ThrowIfReplaced(ref looked, Stopwatch.GetTimestamp());
+                Store.ThrowIfReplaced(ref _checkedPlaceAt, Stopwatch.GetTimestamp());
         }
     }
 

@@ -250,7 +250,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     public override void ThrowIfReplaced() => _metaWatch.ThrowIfReplaced();
 
     /// <summary>The same for a call that waits: it looks once an interval.</summary>
-    /// <param name="looked">When it looked last, by Stopwatch; at first, when the wait began.</param>
+    /// <param name="looked">When it looked last, by Stopwatch; at first, when the wait began, or 0 to look at once.</param>
     /// <param name="now">The time, by Stopwatch.</param>
     public void ThrowIfReplaced(ref long looked, long now)
     {

@@ -61,6 +61,27 @@ public sealed class DeletedStoreTests : IDisposable
     [InlineData("meta")]
     public void Consume_StoreIsGone_ThrowsAfterAWait(string how) => Told(how, queue => queue.Consumer.Consume());
 
+    /// <summary>
+    /// A program that looks at something else between two waits never got as far as the check: each wait began its interval anew.
+    /// `mfq consume --follow --commit` followed a deleted store for ever.
+    /// </summary>
+    [Theory]
+    [InlineData("delete")]
+    [InlineData("replace")]
+    public void TryConsume_StoreIsGone_ThrowsAfterManyShortWaits(string how) =>
+        Told(how, queue => RepeatShortWaits(wait => queue.Consumer.TryConsume(out _, wait)));
+
+    [Theory]
+    [InlineData("delete")]
+    [InlineData("replace")]
+    public void TryConsume_StoreOfAGroupIsGone_ThrowsAfterManyShortWaits(string how)
+    {
+        using MappedFileQueue queue = Open();
+        using MappedFileGroupMember member = queue.OpenGroupMember("workers");
+        Remove(how);
+        Assert.Throws<QueueDeletedException>(() => RepeatShortWaits(wait => member.TryConsume(out _, wait)));
+    }
+
     [Theory]
     [InlineData("delete")]
     [InlineData("move")]
@@ -209,6 +230,13 @@ public sealed class DeletedStoreTests : IDisposable
         Remove(how);
         QueueDeletedException error = Assert.Throws<QueueDeletedException>(() => act(queue));
         Refusal.CheckMessage(error.Message, _temp.StorePath);
+    }
+
+    private static void RepeatShortWaits(Func<TimeSpan, bool> waits)
+    {
+        const int Enough = 300;
+        for (int i = 0; i < Enough; i++)
+            Assert.False(waits(TimeSpan.FromMilliseconds(20)));
     }
 
     private MappedFileQueue Open(ProducerMode mode = ProducerMode.Shared) =>
