@@ -3,17 +3,15 @@ using System.Diagnostics;
 namespace MappedFileQueues.Tests.Support;
 
 /// <summary>
-/// Waits for a condition, with a deadline that only a failing test reaches. A look may cost more than a pause, and other tests
-/// need the processors: the pauses grow with the wait, and lengthen it by a sixteenth at most. Nothing is ever assumed to have
-/// happened because time went by.
+/// Waits for a condition, with a deadline that only a failing test reaches. The pause between two looks costs a passing test
+/// its length at most; nothing is ever assumed to have happened because time went by.
 /// </summary>
 internal static class Eventually
 {
     /// <summary>Long enough for a loaded machine with one core.</summary>
     public static readonly TimeSpan DefaultDeadline = TimeSpan.FromMinutes(2);
 
-    private static readonly TimeSpan s_pauseMin = TimeSpan.FromMilliseconds(1);
-    private static readonly TimeSpan s_pauseMax = TimeSpan.FromMilliseconds(50);
+    private static readonly TimeSpan s_pause = TimeSpan.FromMilliseconds(1);
 
     /// <summary>Returns once the condition holds; fails with the description when the deadline passes first.</summary>
     public static void True(Func<bool> condition, string description, TimeSpan? deadline = null)
@@ -47,14 +45,12 @@ internal static class Eventually
         long start = Stopwatch.GetTimestamp();
         while (true)
         {
-            TimeSpan waited = Stopwatch.GetElapsedTime(start);
-            bool isLate = waited >= deadline;
+            bool isLate = Stopwatch.GetElapsedTime(start) >= deadline;
             if (condition())
                 return true;
             if (isLate)
                 return false;
-            TimeSpan pause = waited / 16;
-            Thread.Sleep(pause < s_pauseMin ? s_pauseMin : pause > s_pauseMax ? s_pauseMax : pause);
+            Thread.Sleep(s_pause);
         }
     }
 }
