@@ -18,16 +18,15 @@ internal static class LetterStore
     /// </summary>
     public static long Count(string path)
     {
-        MappedFileQueueInfo info = StoreInspector.Inspect(path, countsMessages: true);
-        MappedFileConsumerInfo? settled = ConsumerName.Find(info, DeadLetterStore.ConsumerName);
-        long most = (settled is null ? info.MessageCount : settled.LagMessages) ?? 0;
         try
         {
-            return most == 0 ? 0 : Read(path).LongCount();
+            return Read(path).LongCount();
         }
         catch (MappedFileQueueException)
         {
-            return most;
+            MappedFileQueueInfo info = StoreInspector.Inspect(path, countsMessages: true);
+            MappedFileConsumerInfo? settled = ConsumerName.Find(info, DeadLetterStore.ConsumerName);
+            return (settled is null ? info.MessageCount : settled.LagMessages) ?? 0;
         }
     }
 

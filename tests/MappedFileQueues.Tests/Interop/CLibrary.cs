@@ -71,18 +71,19 @@ internal static class CLibrary
     public static string AsCpp => Get(s_cpp, "g++");
 
     /// <summary>Starts <see cref="Checked"/> so that it kills itself when it comes to a step for the N-th time.</summary>
-    public static ChildProcess StartTrapped(string step, int hit, params IEnumerable<string> arguments) => ChildProcess.Start(
-        new ProcessStartInfo(Checked, arguments),
-        new Dictionary<string, string> { ["MFQ_TRAP"] = string.Create(CultureInfo.InvariantCulture, $"{step}:{hit}") });
+    public static ChildProcess StartTrapped(string step, int hit, params IEnumerable<string> arguments) =>
+        StartWithTrap(string.Create(CultureInfo.InvariantCulture, $"{step}:{hit}"), arguments);
 
     /// <summary>The same, but it stops there.</summary>
-    public static ChildProcess StartStopping(string step, int hit, params IEnumerable<string> arguments) => ChildProcess.Start(
-        new ProcessStartInfo(Checked, arguments),
-        new Dictionary<string, string> { ["MFQ_TRAP"] = string.Create(CultureInfo.InvariantCulture, $"{step}:{hit}:stop") });
+    public static ChildProcess StartStopping(string step, int hit, params IEnumerable<string> arguments) =>
+        StartWithTrap(string.Create(CultureInfo.InvariantCulture, $"{step}:{hit}:stop"), arguments);
 
     /// <summary>Starts a test program.</summary>
     public static ChildProcess Start(string program, params IEnumerable<string> arguments) =>
         ChildProcess.Start(new ProcessStartInfo(program, arguments));
+
+    private static ChildProcess StartWithTrap(string trap, IEnumerable<string> arguments) => ChildProcess.Start(
+        new ProcessStartInfo(Checked, arguments), new Dictionary<string, string> { ["MFQ_TRAP"] = trap });
 
     private static string Get(Lazy<string> program, string compiler)
     {

@@ -41,7 +41,7 @@ internal static class LinuxLockHolders
                 for (int i = 0; i < holders.Length; i++)
                 {
                     if (files[i] is { } file)
-                        holders[i].AddRange(Parse(locks, file.Inode, device => device == file.Device || device == mounted.Value));
+                        AddHolders(locks, file.Inode, device => device == file.Device || device == mounted.Value, holders[i]);
                 }
 
                 if (locks.Length < PieceLength)
@@ -53,13 +53,14 @@ internal static class LinuxLockHolders
             ArrayPool<byte>.Shared.Return(table);
         }
 
-        return Array.ConvertAll(holders, IReadOnlyList<int> (found) => [.. found.Distinct()]);
+        return holders;
     }
 
-    /// <summary>The holders of an inode on one of the accepted devices (major in the upper half).</summary>
-    internal static List<int> Parse(ReadOnlySpan<byte> locks, ulong inode, Func<ulong, bool> isDevice)
+    /// <summary>
+    /// Adds the holders of an inode on one of the accepted devices (major in the upper half), those that are not there yet.
+    /// </summary>
+    internal static void AddHolders(ReadOnlySpan<byte> locks, ulong inode, Func<ulong, bool> isDevice, List<int> holders)
     {
-        List<int> holders = [];
         string file = string.Create(CultureInfo.InvariantCulture, $":{inode} ");
         byte[] sought = Encoding.ASCII.GetBytes(file);
         int place;
@@ -73,12 +74,11 @@ internal static class LinuxLockHolders
             // Process ids of other namespaces are shown as 0 or -1.
             if (fields.Length == 6 && fields[1] == "FLOCK"
                 && ParseDevice(fields[5][..^(file.Length - 1)], hex: true) is ulong device && isDevice(device)
-                && int.TryParse(fields[4], CultureInfo.InvariantCulture, out int processId) && processId > 0)
+                && int.TryParse(fields[4], CultureInfo.InvariantCulture, out int processId) && processId > 0
+                && !holders.Contains(processId))
                 holders.Add(processId);
             locks = locks[place..];
         }
-
-        return holders;
     }
 
     /// <summary>Reads all of it into the array, or a longer one; empty when it cannot be read.</summary>

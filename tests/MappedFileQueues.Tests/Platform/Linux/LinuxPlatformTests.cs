@@ -211,7 +211,7 @@ public sealed class LinuxPlatformTests : PlatformContractTests
     }
 
     [Fact]
-    public void Parse_KernelsLockTable_FindsHoldersOfTheInodeOnTheDevice()
+    public void AddHolders_KernelsLockTable_FindsThoseOfTheInodeOnTheDevice()
     {
         const string Table = """
             1: FLOCK  ADVISORY  WRITE 1001 fe:00:4711 0 EOF
@@ -225,8 +225,8 @@ public sealed class LinuxPlatformTests : PlatformContractTests
             8: broken
             9: FLOCK  ADVISORY  WRITE 1009 fe:00:47112 0 EOF
             """;
-        Assert.Equal(
-            [1001, 1003, 1003],
-            LinuxLockHolders.Parse(Encoding.ASCII.GetBytes(Table), 4711, device => device == 0xFE_0000_0000));
+        List<int> holders = [];
+        LinuxLockHolders.AddHolders(Encoding.ASCII.GetBytes(Table), 4711, device => device == 0xFE_0000_0000, holders);
+        Assert.Equal([1001, 1003], holders);
     }
 }
