@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.Log.Waiting;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Reading;
 
@@ -101,6 +102,7 @@ internal sealed unsafe partial class LogConsumer
             {
                 if (Reader.TryReadInPlace(out payload, out length))
                     return true;
+                SpinPause.Once();
             }
 
             if (Reader.HasSomething() && TryLook(out payload, out length) == ReadStatus.Message)
