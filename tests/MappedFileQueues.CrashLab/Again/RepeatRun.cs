@@ -10,8 +10,8 @@ namespace MappedFileQueues.CrashLab.Again;
 /// </summary>
 internal sealed class RepeatRun(int seed, PartResult result, Func<RepeatScenario> make, Action<string> violate)
 {
-    private const int CutsAtEnd = 16;
-    private const int CutsUnderWay = 4;
+    private const int CutsAtEnd = 5;
+    private const int CutsUnderWay = 2;
     private const int PicturesEvery = 40;
 
     private readonly Random _random = new(seed);

@@ -27,7 +27,7 @@ public sealed class InboxSampleTests : IDisposable
     [Trait("Category", "Slow")]
     [Trait("Category", "Laboratory")]
     public void Kill_ManyTimes_EachPaymentIsBookedOnce() => Run(
-        int.Parse(Environment.GetEnvironmentVariable("MFQ_INBOX_KILLS") ?? "100", CultureInfo.InvariantCulture));
+        int.Parse(Environment.GetEnvironmentVariable("MFQ_INBOX_KILLS") ?? "40", CultureInfo.InvariantCulture));
 
     private void Run(int kills)
     {
