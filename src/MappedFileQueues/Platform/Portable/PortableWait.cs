@@ -5,7 +5,8 @@ namespace MappedFileQueues.Platform.Portable;
 /// <summary>
 /// Waits for a word to change by polling it. The BCL's shortest sleep is a millisecond, and each sleep costs about 25 us of CPU
 /// (measured on a virtual machine). So a thread that has seen no change for long polls less often: below 1 % of a core when idle,
-/// and a reaction within 2 ms while there is traffic at least every few seconds.
+/// and a reaction within 2 ms while there is traffic at least every few seconds. On Windows each sleep ends at a tick of the
+/// clock, every 15.6 ms unless the program asked for finer ones (Windows API, Sleep and timeBeginPeriod).
 /// </summary>
 internal static unsafe class PortableWait
 {
