@@ -96,7 +96,7 @@ internal sealed unsafe partial class LogConsumer
         while (true)
         {
             // A message that arrives has a short way to its reader; what is rare (a hole, damage, the next segment) can wait for
-            // some hundred nanoseconds. Not at damage, where each look would verify the message again, perhaps 256 MiB of it.
+            // some microseconds. Not at damage, where each look would verify the message again, perhaps 256 MiB of it.
             int looks = Reader.DamageAhead is null ? LooksPerTurn : 0;
             for (int i = 0; i < looks; i++)
             {
