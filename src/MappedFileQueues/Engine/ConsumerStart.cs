@@ -45,7 +45,13 @@ internal static unsafe class ConsumerStart
         + $"path={store.Path}. Open it with OnOutOfRange, or reset the consumer.");
 
     /// <summary>Finds where a new consumer or reader starts.</summary>
-    public static long FindNew(LogStore store, RetentionThread retention, QueueStart start, CorruptionPolicy policy)
+    /// <param name="store">The store.</param>
+    /// <param name="retention">The queue's retention.</param>
+    /// <param name="start">Where the caller says.</param>
+    /// <param name="policy">What the consumer does where the log is damaged.</param>
+    /// <param name="skipsGaps">True if its first read steps over what was removed, and tells.</param>
+    public static long FindNew(
+        LogStore store, RetentionThread retention, QueueStart start, CorruptionPolicy policy, bool skipsGaps = false)
     {
         if (start.IsLatest)
             return FrameStarts.FindEnd(store, retention, policy, SafeWalkStart(store));
@@ -64,9 +70,10 @@ internal static unsafe class ConsumerStart
 
         if (start.ExactOffset is not { } offset)
             return store.LogStart;
+        if (skipsGaps && offset % FrameHeader.Size == 0 && retention.IsRemoved(offset))
+            return offset;
         if (offset < store.LogStart || offset % FrameHeader.Size != 0 || !FrameStarts.Contains(store, retention, policy, offset))
-            throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
-                + $"first={store.LogStart}, path={store.Path}. Use an offset that a read or Produce returned.");
+            throw LogErrors.NoStart(store, offset);
         return offset;
     }
 

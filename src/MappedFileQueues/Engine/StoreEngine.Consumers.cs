@@ -151,20 +151,21 @@ internal sealed partial class StoreEngine
             CorruptionPolicy policy = options.Corruption ?? Corruption;
             AsyncWaiter waits = options.DurableOnly ? _durableAsyncWaits : _asyncWaits;
             bool isNew = isReset || !cursor.HasOffset;
+            bool skipsGaps = options.OnOutOfRange != OutOfRangePolicy.Throw;
             LogConsumer consumer;
             do
             {
                 long offset = isNew
-                    ? ConsumerStart.FindNew(Store, RetentionThread, options.Start, policy)
+                    ? ConsumerStart.FindNew(Store, RetentionThread, options.Start, policy, skipsGaps)
                     : ConsumerStart.FindStored(Store, RetentionThread, cursor, name, policy);
                 consumer = new LogConsumer(Store, RetentionThread, waits, name, cursor, offset, options.DurableOnly, policy,
                     (error, from, to) => _onSkipped?.Invoke(new CorruptionSkippedEventArgs(name, error, from, to)),
                     options.OnOutOfRange,
                     (from, to) => _onGap?.Invoke(new MessagesSkippedEventArgs(name, from, to)));
             }
-            // Segments were removed meanwhile: where a new consumer starts is another place now.
-            while (isNew && !consumer.IsInLog);
-            if (!consumer.IsInLog && options.OnOutOfRange == OutOfRangePolicy.Throw)
+            // Segments were removed meanwhile: where a new consumer starts is another place now, unless the caller named it.
+            while (isNew && !consumer.IsInLog && !(skipsGaps && options.Start.ExactOffset is not null));
+            if (!consumer.IsInLog && !skipsGaps)
                 throw ConsumerStart.Removed(Store, name, cursor.Offset);
             // It holds retention back, after a power loss too. Each time: whoever made the cursor may have died before this.
             consumer.FlushCursor();

@@ -1,6 +1,7 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Store;
 
 namespace MappedFileQueues.Inspection;
 
@@ -270,8 +271,7 @@ internal sealed unsafe class StoreReader : IDisposable
         // Where its messages were removed, the first read steps over them, and tells.
         if (!_store.IsFrameStart(offset) && !FrameStarts.IsReached(_store, null, _corruption, offset)
             && !(_reader.SkipsGaps && offset < _store.LogStart))
-            throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
-                + $"first={_store.LogStart}, path={_store.Path}. Use an offset that a read or Produce returned.");
+            throw LogErrors.NoStart(_store, offset);
         return offset;
     }
 }

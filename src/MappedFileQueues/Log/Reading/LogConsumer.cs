@@ -504,6 +504,8 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
             && (offset == Reader.Offset || offset == Reader.OffsetBehind
                 || FrameStarts.Contains(Store, _retention, Policy, offset)))
             return;
+        if (offset >= 0 && offset < Store.LogStart)
+            throw Removed(offset);
         throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
             + $"first={Store.LogStart}, consumer={Name}, path={Store.Path}. Use an offset that a read or Produce returned.");
     }

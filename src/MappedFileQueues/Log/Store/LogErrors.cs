@@ -15,6 +15,13 @@ internal static class LogErrors
             + " What lies before it can be read; restore the file, or run `mfq repair`.", file, offset);
     }
 
+    /// <summary>Nothing can start at an offset that a caller names.</summary>
+    public static OffsetOutOfRangeException NoStart(LogView log, long offset) => new(offset < log.LogStart
+        ? $"The messages at this offset were removed: offset={offset}, first={log.LogStart}, path={log.Path}. "
+            + "Use a later offset, or open with OnOutOfRange."
+        : $"The offset is neither a frame's start nor the tail: offset={offset}, first={log.LogStart}, path={log.Path}. "
+            + "Use an offset that a read or Produce returned.");
+
     /// <summary>The name of a segment leads to no file, or the segment is gone although messages were seen in it.</summary>
     public static QueueCorruptException Missing(string path, long start, long offset)
     {

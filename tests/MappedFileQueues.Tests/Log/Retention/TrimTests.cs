@@ -88,6 +88,51 @@ public sealed class TrimTests : IDisposable
         Assert.Equal(kept, slow.Offset / SegmentLength * SegmentLength);
     }
 
+    /// <summary>
+    /// A new name threw, whatever its policy said. A program that keeps its offset elsewhere, and begins under a new name, could
+    /// not start once retention had overtaken it. A reader could.
+    /// </summary>
+    [Theory]
+    [InlineData(OutOfRangePolicy.Earliest)]
+    [InlineData(OutOfRangePolicy.Latest)]
+    public void Open_NewConsumerAtARemovedOffset_DoesWhatOnOutOfRangeSays(OutOfRangePolicy policy)
+    {
+        using MappedFileQueue queue = Open();
+        long[] offsets = Fill(queue, 300);
+        long kept = queue.Trim(long.MaxValue);
+        List<(long, long)> skipped = [];
+        queue.MessagesSkipped += (_, gap) => skipped.Add((gap.Offset, gap.NextOffset));
+
+        using MappedFileConsumer consumer = queue.OpenConsumer(
+            "new", new ConsumerOptions { Start = QueueStart.FromOffset(offsets[3]), OnOutOfRange = policy });
+        bool found = consumer.TryConsume(out _);
+
+        Assert.Equal(policy == OutOfRangePolicy.Earliest, found);
+        long next = found ? kept : queue.Producer.Offset;
+        Assert.Equal([(offsets[3], next)], skipped);
+        Assert.Equal(next, consumer.CommittedOffset);
+    }
+
+    /// <summary>The text said that no frame starts there, and to use an offset that Produce returned. It was one.</summary>
+    [Fact]
+    public void Offset_WhoseMessagesWereRemoved_ErrorSaysThatTheyWereRemoved()
+    {
+        using MappedFileQueue queue = Open();
+        using MappedFileConsumer consumer = queue.OpenConsumer("first", QueueStart.Latest);
+        long[] offsets = Fill(queue, 300);
+        consumer.SeekToEnd();
+        queue.Trim(long.MaxValue);
+        var start = QueueStart.FromOffset(offsets[3]);
+
+        Action[] uses =
+        [
+            () => consumer.AdjustOffset(offsets[3]), () => consumer.Commit(offsets[3]), () => consumer.Seek(start),
+            () => queue.OpenConsumer("second", start).Dispose(), () => queue.OpenReader(start).Dispose(),
+        ];
+        Assert.All(uses, use => Assert.StartsWith("The messages at this offset were removed: ",
+            Assert.Throws<OffsetOutOfRangeException>(use).Message, StringComparison.Ordinal));
+    }
+
     [Fact]
     public void Trim_ReopenedAfterwards_BeginsWhereItWasTrimmed()
     {
