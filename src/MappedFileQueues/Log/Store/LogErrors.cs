@@ -18,7 +18,7 @@ internal static class LogErrors
     /// <summary>Nothing can start at an offset that a caller names.</summary>
     public static OffsetOutOfRangeException NoStart(LogView log, long offset) => new(offset < log.LogStart
         ? $"The messages at this offset were removed: offset={offset}, first={log.LogStart}, path={log.Path}. "
-            + "Use a later offset, or open with OnOutOfRange."
+            + "Use the first offset or a later one."
         : $"The offset is neither a frame's start nor the tail: offset={offset}, first={log.LogStart}, path={log.Path}. "
             + "Use an offset that a read or Produce returned.");
 
