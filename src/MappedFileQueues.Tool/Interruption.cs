@@ -3,14 +3,18 @@ using System.Runtime.InteropServices;
 namespace MappedFileQueues.Tool;
 
 /// <summary>
-/// Ctrl-C (SIGINT) and SIGTERM ask a command to end in an orderly way. A second signal ends the process at once: at the first,
-/// the command may be waiting for a pipe that nothing reads.
+/// Ctrl-C (SIGINT) and SIGTERM ask a command to end in an orderly way. Another one, later, ends the process at once: at the
+/// first, the command may be waiting for a pipe that nothing reads.
 /// </summary>
 internal sealed class Interruption : IDisposable
 {
+    /// <summary>`timeout` signals its child, and then the group in which it is: that is one wish.</summary>
+    private const int OneWishMilliseconds = 1000;
+
     private readonly CancellationTokenSource _source = new();
     private readonly PosixSignalRegistration[] _registrations;
     private volatile int _exitCode;
+    private long _firstTicks;
 
     public Interruption() =>
         _registrations =
@@ -49,9 +53,12 @@ internal sealed class Interruption : IDisposable
 
     private void Note(PosixSignalContext context, int exitCode)
     {
-        if (Interlocked.CompareExchange(ref _exitCode, exitCode, 0) != 0)
+        long now = Environment.TickCount64;
+        long first = Interlocked.CompareExchange(ref _firstTicks, now, 0);
+        context.Cancel = first == 0 || now - first < OneWishMilliseconds;
+        if (first != 0)
             return;
-        context.Cancel = true;
+        _exitCode = exitCode;
         _source.Cancel();
     }
 }

@@ -63,8 +63,7 @@ internal static class ToolProgram
         {
             return ErrorLine.Write(exception.Message, UsageErrors.FailureOf(parsed));
         }
-        catch (ArgumentException exception)
-            when (exception.Source?.StartsWith(nameof(MappedFileQueues), StringComparison.Ordinal) == true)
+        catch (ArgumentException exception) when (IsOfTheLibrary(PlaceOf(exception)))
         {
             // The library refuses a value that only it can judge, such as one that does not fit the pack.
             string message = exception.ParamName is null
@@ -74,10 +73,16 @@ internal static class ToolProgram
         }
         catch (Exception exception)
         {
-            string place = exception.StackTrace?.TrimStart().Split('\n')[0] ?? "";
             return ErrorLine.Write(
-                $"This is an error of mfq itself, please report it: {exception.GetType().Name}: {exception.Message} {place}",
+                $"This is an error of mfq itself, please report it: {exception.GetType().Name}: {exception.Message} {PlaceOf(exception)}",
                 UsageErrors.FailureOf(parsed));
         }
     }
+
+    private static string PlaceOf(Exception exception) => exception.StackTrace?.TrimStart().Split('\n')[0] ?? "";
+
+    /// <summary>Goes by the trace: in native code an exception has no source.</summary>
+    private static bool IsOfTheLibrary(string place) =>
+        place.StartsWith($"at {nameof(MappedFileQueues)}.", StringComparison.Ordinal)
+        && !place.StartsWith($"at {typeof(ToolProgram).Namespace}.", StringComparison.Ordinal);
 }

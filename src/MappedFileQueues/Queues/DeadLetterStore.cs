@@ -44,7 +44,7 @@ public sealed class DeadLetterStore
     public IEnumerable<DeadLetter> Read()
     {
         MappedFileQueueInfo info = StoreInspector.Inspect(_options.StorePath);
-        long start = info.Consumers.FirstOrDefault(consumer => consumer.Name == ConsumerName)?.Offset ?? 0;
+        long start = StartOf(info);
         UnsettledLetters unsettled = new();
         foreach (DeadLetter letter in ReadAll(start, info.PublishedOffset))
             unsettled.Note(letter);
@@ -120,6 +120,9 @@ public sealed class DeadLetterStore
         using MappedFileQueue letters = new(_options);
         if (queue is not null && letters.Engine.Store.Meta.StoreId == queue.Store.Meta.StoreId)
             throw new ArgumentException($"The letters are not their queue: path={queue.Store.Path}. Name the queue's store.");
+        // Opening the consumer makes it, and retention of a store of anything else would wait for it for ever.
+        MappedFileQueueInfo info = StoreInspector.Inspect(_options.StorePath);
+        _ = ReadAll(StartOf(info), info.PublishedOffset).FirstOrDefault();
         using MappedFileConsumer consumer = letters.OpenConsumer(
             ConsumerName, new ConsumerOptions { Start = QueueStart.Earliest, OnOutOfRange = OutOfRangePolicy.Earliest });
         // A letter's offset is its sequence in the queue: no power loss may give it to another letter.
@@ -150,6 +153,9 @@ public sealed class DeadLetterStore
                 + $"\"{ConsumerName}\" to the next offset.");
         }
     }
+
+    private static long StartOf(MappedFileQueueInfo info) =>
+        info.Consumers.FirstOrDefault(consumer => consumer.Name == ConsumerName)?.Offset ?? 0;
 
     private IEnumerable<DeadLetter> ReadAll(long start, long end)
     {

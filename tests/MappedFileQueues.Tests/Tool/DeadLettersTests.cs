@@ -38,6 +38,18 @@ public sealed class DeadLettersTests : IDisposable
         ToolRun.Of("deadletters", "list", _temp.StorePath).ExpectError("no dead letter");
     }
 
+    /// <summary>The two paths were exchanged, and the queue kept a consumer for whom retention waits for ever.</summary>
+    [Fact]
+    public void RetryAndDelete_StoreOfSomethingElse_GetsNoConsumer()
+    {
+        Fill();
+
+        ToolRun.Of("deadletters", "retry", _temp.StorePath, Letters, "--all").ExpectError("no dead letter");
+        ToolRun.Of("deadletters", "delete", _temp.StorePath, "--all").ExpectError("no dead letter");
+
+        Assert.Empty(StoreInspector.Inspect(_temp.StorePath).Consumers);
+    }
+
     [Fact]
     public void RetryAndDelete_ChosenLetters_GoAndTheOthersStay()
     {
