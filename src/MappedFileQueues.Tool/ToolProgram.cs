@@ -74,7 +74,8 @@ internal static class ToolProgram
         catch (Exception exception)
         {
             return ErrorLine.Write(
-                $"This is an error of mfq itself, please report it: {exception.GetType().Name}: {exception.Message} {PlaceOf(exception)}",
+                $"This is an error of mfq itself, please report it: {exception.GetType().Name}: {exception.Message} "
+                    + PlaceOf(exception),
                 UsageErrors.FailureOf(parsed));
         }
     }
