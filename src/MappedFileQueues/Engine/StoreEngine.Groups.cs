@@ -30,7 +30,7 @@ internal sealed partial class StoreEngine
 
     private GroupMember OpenMember(string name, GroupOptions options, CorruptionPolicy policy, LetterSink letters)
     {
-        GroupFile file = OpenGroup(name, options.Start, policy);
+        GroupFile file = OpenGroup(name, options.Start, policy, skipsGaps: options.OnOutOfRange != OutOfRangePolicy.Throw);
         OwnerSlot? slot = null;
         try
         {
@@ -88,7 +88,7 @@ internal sealed partial class StoreEngine
         Store.ThrowIfReplaced();
         string name = group.ToLowerInvariant();
         using PlatformLock held = TakeGroup(name);
-        MakeGroup(name, start, Corruption, replaces: true);
+        MakeGroup(name, start, Corruption, skipsGaps: false, replaces: true);
     }
 
     /// <summary>
@@ -108,7 +108,7 @@ internal sealed partial class StoreEngine
         return operating.Fence(slot);
     }
 
-    private GroupFile OpenGroup(string name, QueueStart start, CorruptionPolicy policy)
+    private GroupFile OpenGroup(string name, QueueStart start, CorruptionPolicy policy, bool skipsGaps)
     {
         // Where a lock is a file that is opened without sharing, a look at the group is in the way for a moment.
         TimeSpan timeout = Store.Settings.LockTimeout;
@@ -119,7 +119,7 @@ internal sealed partial class StoreEngine
                 return file;
             if (!GroupFile.Exists(Store.Directory, name))
             {
-                MakeGroup(name, start, policy, replaces: false);
+                MakeGroup(name, start, policy, skipsGaps, replaces: false);
                 continue;
             }
 
@@ -134,16 +134,16 @@ internal sealed partial class StoreEngine
     /// Where it starts is found before `open` is taken, and looked at again under it: what is not removed by then stays, because
     /// whoever removes messages counts the group from then on.
     /// </summary>
-    private void MakeGroup(string name, QueueStart start, CorruptionPolicy policy, bool replaces)
+    private void MakeGroup(string name, QueueStart start, CorruptionPolicy policy, bool skipsGaps, bool replaces)
     {
         while (true)
         {
-            long offset = ConsumerStart.FindNew(Store, RetentionThread, start, policy);
+            long offset = ConsumerStart.FindNew(Store, RetentionThread, start, policy, skipsGaps);
             using PlatformLock open = Store.TakeOpenLock();
             Store.ThrowIfReplaced();
             if (!replaces && GroupFile.Exists(Store.Directory, name))
                 return;
-            if (offset < Store.LogStart)
+            if (offset < Store.LogStart && !(skipsGaps && start.ExactOffset is not null))
                 continue;
             TimeProvider time = Store.Settings.TimeProvider;
             GroupFile.Make(Store.Directory, Store.Meta.StoreId, name,

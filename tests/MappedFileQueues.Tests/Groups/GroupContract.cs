@@ -479,6 +479,32 @@ public abstract class GroupContract : IDisposable
         Assert.True(batch[0].Offset >= queue.GetInfo().LogStart, "what was removed is finished");
     }
 
+    [Theory]
+    [InlineData(OutOfRangePolicy.Throw)]
+    [InlineData(OutOfRangePolicy.Earliest)]
+    [InlineData(OutOfRangePolicy.Latest)]
+    public void Open_NewGroupAtARemovedOffset_DoesWhatOnOutOfRangeSays(OutOfRangePolicy policy)
+    {
+        _options.SegmentSize = 4096;
+        GroupQueue queue = Open();
+        List<long> offsets = queue.ProduceMany(500);
+        Assert.True(queue.Trim(8192) > 0);
+        var options = new GroupOptions { Start = QueueStart.FromOffset(offsets[3]), OnOutOfRange = policy };
+        if (policy == OutOfRangePolicy.Throw)
+        {
+            Assert.Throws<OffsetOutOfRangeException>(() => queue.OpenMember(options: options).Dispose());
+            return;
+        }
+
+        using Member member = queue.OpenMember(options: options);
+        List<long> rest = member.Drain();
+
+        int kept = offsets.FindAll(offset => offset >= queue.GetInfo().LogStart).Count;
+        Assert.Equal(policy == OutOfRangePolicy.Earliest ? Enumerable.Range(500 - kept, kept).Select(i => (long)i) : [], rest);
+        queue.Produce(500);
+        Assert.Equal(500, member.Consume(Deadline));
+    }
+
     [Fact]
     public void Trim_OverAGroup_KeepsWhatIsNotDone()
     {

@@ -318,8 +318,8 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         {
             ThrowIfBarred();
             ThrowIfNoFrameStart(offset);
-            Reader.MoveTo(offset);
             StoreCursorOrThrow(offset);
+            Reader.MoveTo(offset);
         }
         finally
         {
@@ -525,8 +525,12 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
 
     private void StoreCursorOrThrow(long offset)
     {
-        if (!TryStoreCursor(offset) && _retention.IsRemoved(offset))
-            throw Removed(offset);
+        long before = StoredOffset;
+        if (TryStoreCursor(offset) || !_retention.IsRemoved(offset))
+            return;
+        // It was removed since it was looked at: a cursor that stays there could not be opened again.
+        StoreCursor(before);
+        throw Removed(offset);
     }
 
     private OffsetOutOfRangeException Removed(long offset) => new(
