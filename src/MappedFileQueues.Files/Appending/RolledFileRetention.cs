@@ -70,17 +70,19 @@ internal sealed class RolledFileRetention(
     }
 
     /// <summary>
-    /// Deletes the oldest files beyond those to keep. One of them may be reused instead. The caller flushes the folder's entries.
+    /// Deletes the oldest files beyond those to keep. The last of them may be reused instead. The caller flushes the folder's
+    /// entries.
     /// </summary>
     public void RetainNewest(int countMin, ref string? spare)
     {
         RetryDeletions();
         while (rolled.Count > countMin && rolled.Count > options.RetainedFileCount)
         {
-            string oldest = rolled.TakeOldest();
-            if (options.ReuseOldFiles && spare is null)
-                spare = oldest;
-            else
+            // The youngest of them waits for its reuse: a process that dies meanwhile leaves no gap between the closed files.
+            string? oldest = rolled.TakeOldest();
+            if (options.ReuseOldFiles)
+                (oldest, spare) = (spare, oldest);
+            if (oldest is not null)
                 Delete(oldest);
         }
     }

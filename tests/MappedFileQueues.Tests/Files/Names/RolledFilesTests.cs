@@ -1,3 +1,5 @@
+using MappedFileQueues.Files;
+using MappedFileQueues.Files.Appending;
 using MappedFileQueues.Files.Names;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
@@ -29,5 +31,28 @@ public sealed class RolledFilesTests : IDisposable
 
         Assert.Equal("second", File.ReadAllText(_temp.PathOf(second)));
         Assert.NotEqual(first, second);
+    }
+
+    /// <summary>
+    /// The oldest one was to be used again, and until then stayed, while those after it were deleted: a process that was killed
+    /// meanwhile left closed files with a gap between them.
+    /// </summary>
+    [Fact]
+    public void RetainNewest_SeveralGoAndOneIsReused_TheOldestGoFirst()
+    {
+        using HeldDirectory folder = CurrentPlatform.Services.OpenDirectory(_temp.StorePath, create: false, mode: null)!;
+        for (int i = 1; i <= 5; i++)
+            File.WriteAllText(_temp.PathOf($"app.roll-00000{i}.log"), "");
+        RolledFiles rolled = new(folder, new RolledNames("app.log"));
+        AppendFileOptions options = new() { RollLength = 1, RetainedFileCount = 2, ReuseOldFiles = true };
+        RolledFileRetention retention = new(folder, rolled, options, errors: null);
+
+        string? spare = null;
+        retention.RetainNewest(countMin: 1, ref spare);
+
+        Assert.Equal("app.roll-000003.log", spare);
+        Assert.Equal(
+            ["app.roll-000003.log", "app.roll-000004.log", "app.roll-000005.log"],
+            Directory.GetFiles(_temp.StorePath).Select(Path.GetFileName).Order(StringComparer.Ordinal));
     }
 }
