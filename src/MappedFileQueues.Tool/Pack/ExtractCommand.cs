@@ -81,9 +81,10 @@ internal static class ExtractCommand
     {
         // Not the name and a suffix, which may be longer than a name may be.
         string temporary = Path.Combine(Path.GetDirectoryName(path)!, $".mfq-extract-{Environment.ProcessId}.tmp");
+        FileStream file = new(temporary, FileMode.CreateNew, FileAccess.Write, FileShare.None, bufferSize: 0);
         try
         {
-            using (FileStream file = new(temporary, FileMode.CreateNew, FileAccess.Write, FileShare.None, bufferSize: 0))
+            using (file)
                 file.Write(data);
             File.Move(temporary, path, overwrite);
         }

@@ -58,12 +58,16 @@ internal static class ExportCommand
             throw new ToolException($"A directory has that name: file={file}. Name a file.");
         if (!Directory.Exists(Path.GetDirectoryName(file)))
             throw new ToolException($"The directory of the file is missing: file={file}. Make it, or name another one.");
+        if (StorePaths.IsInside(plan.StorePath, file))
+            throw new ToolException($"The file would be in the store itself: file={file}. Name one in another directory.");
         string temporary = $"{file}.{Environment.ProcessId}.tmp";
+        bool isMade = false;
         try
         {
             TransferResult result;
             using (FileStream output = new(temporary, FileMode.CreateNew, FileAccess.Write, FileShare.None, 1 << 20))
             {
+                isMade = true;
                 result = Write(plan, isBinary, output, stopped);
                 output.Flush(flushToDisk: true);
             }
@@ -72,9 +76,16 @@ internal static class ExportCommand
                 File.Move(temporary, file, overwrite: false);
             return result;
         }
+        catch (Exception error)
+            when ((isMade || !File.Exists(temporary)) && error.Message.Contains(temporary, StringComparison.Ordinal))
+        {
+            // The user has named the other file, and this one is gone.
+            throw new ToolException(error.Message.Replace(temporary, file, StringComparison.Ordinal));
+        }
         finally
         {
-            File.Delete(temporary);
+            if (isMade)
+                File.Delete(temporary);
         }
     }
 

@@ -34,7 +34,7 @@ internal static class ReplayCommand
             using Interruption interruption = new();
             ConsumePlan plan = source.Of(parsed, parsed.GetRequiredValue(store));
             string path = Path.GetFullPath(parsed.GetRequiredValue(target));
-            if (StorePaths.AreSame(plan.StorePath, path))
+            if (StorePaths.IsInside(plan.StorePath, path))
                 throw new ToolException($"A store is not replayed into itself: path={path}. Name another target.");
             if (Directory.Exists(path) && LetterStore.HoldsLetters(plan.StorePath))
                 throw new ToolException($"These are dead letters, and no messages of the target: path={plan.StorePath}. "

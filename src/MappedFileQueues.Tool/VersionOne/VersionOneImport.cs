@@ -121,9 +121,7 @@ internal sealed class VersionOneImport(
 
     private void ThrowIfUnusable()
     {
-        string inside = Path.GetRelativePath(folder.Path, options.StorePath);
-        if (StorePaths.AreSame(folder.Path, options.StorePath)
-            || !(Path.IsPathRooted(inside) || inside.Split(Path.DirectorySeparatorChar)[0] == ".."))
+        if (StorePaths.IsInside(folder.Path, options.StorePath))
             throw new ToolException($"The folder of 1.x is only read: path={folder.Path}. Name a new folder outside of it.");
         if (folder.Producer is null && !takesGhosts)
         {

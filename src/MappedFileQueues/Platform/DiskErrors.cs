@@ -109,7 +109,8 @@ internal static class DiskErrors
     {
         ENOSPC => "Free space on that file system, then try again.",
         EDQUOT => "Free space or raise the quota of this user, then try again.",
-        EACCES => "Give this user read and write rights to the store directory and its contents, or run as its owner.",
+        EACCES => "Give this user rights to the directory and its contents (to read is enough for what only reads), "
+            + "or run as its owner.",
         EPERM => "Run as the owner of the store and its files; in a sandbox, let its seccomp profile allow this call.",
         EROFS => "Mount the file system writable, or only read the store (MappedFileReader.Open needs no write).",
         EMFILE => "Raise the limit of open files of this process (ulimit -n), or keep fewer queues and readers open.",

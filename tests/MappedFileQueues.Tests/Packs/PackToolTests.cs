@@ -144,6 +144,20 @@ public sealed class PackToolTests : IDisposable
         Assert.Equal("former", File.ReadAllText(disk.PathOf("2")));
     }
 
+    /// <summary>An extraction that could not make its temporary file removed the one that was in the way.</summary>
+    [Fact]
+    public void Extract_TemporaryNameIsTaken_NothingIsRemoved()
+    {
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+            pack.Put("key", "data"u8);
+        string taken = Path.Combine(Directory.CreateDirectory(Target).FullName, $".mfq-extract-{Environment.ProcessId}.tmp");
+        File.WriteAllText(taken, "of somebody else");
+
+        ToolRun.Of("pack", "extract", _temp.StorePath, Target).ExpectError("Not extracted: key=key", taken);
+
+        Assert.Equal("of somebody else", File.ReadAllText(taken));
+    }
+
     [Fact]
     public void Use_ValuesThatDoNotFitThePack_AreErrorsOfTheUser()
     {

@@ -71,6 +71,23 @@ public sealed class ReadRightsTests : IDisposable
         Assert.Contains(run.Lines, line => line.Contains("good", StringComparison.Ordinal));
     }
 
+    /// <summary>Commands that only read asked for the right to write.</summary>
+    [Theory]
+    [InlineData("info")]
+    [InlineData("consume")]
+    [InlineData("verify")]
+    public void ReadingCommand_NoRightToRead_DoesNotAskForMore(string command)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux() && Environment.IsPrivilegedProcess, "Giving up rights needs root on Linux.");
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "1").Expect(0);
+        TempStore.MakeReadable(_temp.Root);
+
+        ToolRun run = AsNobody([command, _temp.StorePath]).Expect(1);
+
+        Assert.Contains("Permission denied", run.Error, StringComparison.Ordinal);
+        Assert.Contains("to read is enough for what only reads", run.Error, StringComparison.Ordinal);
+    }
+
     private static ToolRun AsNobody(string[] arguments)
     {
         string[] asNobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];

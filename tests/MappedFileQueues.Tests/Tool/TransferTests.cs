@@ -321,6 +321,57 @@ public sealed class TransferTests : IDisposable
         Assert.Equal(3, Read(_temp.StorePath).Count);
     }
 
+    /// <summary>An export appeared among the store's files, and a replay made a store that its deletion took along.</summary>
+    [Fact]
+    public void ExportAndReplay_IntoTheStoreThatIsRead_AreRefused()
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "3").Expect(0);
+        string[] before = StoreSnapshot.Of(_temp.StorePath);
+        List<string> folders = [_temp.StorePath, Path.Combine(_temp.StorePath, "commitlog")];
+        if (!OperatingSystem.IsWindows())
+            folders.Add(Directory.CreateSymbolicLink(Path.Combine(_temp.Root, "link"), folders[1]).FullName);
+
+        Assert.All(folders, folder =>
+        {
+            ToolRun.Of("export", _temp.StorePath, "--to", Path.Combine(folder, "x")).ExpectError("in the store itself");
+            ToolRun.Of("replay", _temp.StorePath, Path.Combine(folder, "x")).ExpectError("into itself");
+        });
+
+        Assert.Equal(before, StoreSnapshot.Of(_temp.StorePath));
+        string copy = Path.Combine(folders[^1], "copy");
+        ToolRun.Of("snapshot", _temp.StorePath, copy).ExpectError("in the store itself");
+        Assert.False(Directory.Exists(copy));
+    }
+
+    /// <summary>An export that could not make its temporary file removed the one that was in the way.</summary>
+    [Fact]
+    public void Export_TemporaryNameIsTaken_NothingIsRemoved()
+    {
+        Fill();
+        string file = Path.Combine(_temp.Root, "export");
+        string taken = $"{file}.{Environment.ProcessId}.tmp";
+        File.WriteAllText(taken, "of somebody else");
+
+        ToolRun.Of("export", _temp.StorePath, "--to", file).ExpectError(taken);
+
+        Assert.Equal("of somebody else", File.ReadAllText(taken));
+        Assert.False(File.Exists(file));
+    }
+
+    /// <summary>The error named a file that the user had not named, and that was gone.</summary>
+    [Fact]
+    public void Export_DiskIsFull_NamesTheFileAndLeavesNone()
+    {
+        Fill();
+        using MountedFileSystem disk = MountedFileSystem.Make("tmpfs", _temp.Root, lengthMiB: 1);
+        File.WriteAllBytes(disk.PathOf("filling"), new byte[(1 << 20) - 8192]);
+
+        string error = ToolRun.Of("export", _temp.StorePath, "--to", disk.PathOf("export")).Expect(1).Error;
+
+        Assert.Contains($"'{disk.PathOf("export")}'", error, StringComparison.Ordinal);
+        Assert.Equal(["filling"], NamesIn(disk.Path));
+    }
+
     /// <summary>A closed pipe is no error, and a signal leaves no file.</summary>
     [Fact]
     public void Export_PipeIsClosed_IsNoError()

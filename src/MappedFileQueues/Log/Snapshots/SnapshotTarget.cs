@@ -204,8 +204,7 @@ internal sealed class SnapshotTarget : IDisposable
     /// <summary>The deletion of the source would take it along.</summary>
     private static void ThrowIfInside(string storePath, string path)
     {
-        string relative = Path.GetRelativePath(storePath, path);
-        if (!Path.IsPathRooted(relative) && relative.Split(Path.DirectorySeparatorChar)[0] != "..")
+        if (StorePaths.IsInside(storePath, path))
             throw new QueueFormatException(
                 $"The target of the snapshot lies in the store itself: path={path}, store={storePath}. Choose another folder.");
     }

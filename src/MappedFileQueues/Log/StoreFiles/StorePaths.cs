@@ -25,6 +25,21 @@ internal static class StorePaths
             : string.Equals(Resolve(storePath), Resolve(otherPath), s_comparison);
     }
 
+    /// <summary>
+    /// True for a path in the store's directory, at any depth, and for the directory itself; through links, and also when it is
+    /// not there yet. What only reads a store writes nothing into it, and what removes a store takes along what is in it.
+    /// </summary>
+    public static bool IsInside(string storePath, string path)
+    {
+        for (string? at = Resolve(path); at is not null; at = Path.GetDirectoryName(at))
+        {
+            if (AreSame(storePath, at))
+                return true;
+        }
+
+        return false;
+    }
+
     /// <summary>The directory's identity; the default value where there is none, or the system tells none.</summary>
     private static FileIdentity Identify(string path)
     {

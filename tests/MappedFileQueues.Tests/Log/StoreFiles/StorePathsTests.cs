@@ -34,6 +34,14 @@ public sealed class StorePathsTests : IDisposable
         Assert.True(StorePaths.AreSame(Path.Combine(Root, "relative-link"), path));
         Assert.False(StorePaths.AreSame(path, Path.Combine(Root, "folder-link", "orders-dead-letters")));
         Assert.False(StorePaths.AreSame(path, folder));
+
+        Directory.CreateSymbolicLink(Path.Combine(Root, "link-inside"), Path.Combine(path, "commitlog"));
+        Assert.True(StorePaths.IsInside(path, Path.Combine(path, "none", "none")));
+        Assert.True(StorePaths.IsInside(path, Path.Combine(Root, "relative-link", "none")));
+        Assert.True(StorePaths.IsInside(path, Path.Combine(Root, "link-inside", "none")));
+        Assert.True(StorePaths.IsInside(Path.Combine(Root, "folder-link", "orders"), path));
+        Assert.False(StorePaths.IsInside(path, path + "-copy"));
+        Assert.False(StorePaths.IsInside(path, folder));
     }
 
     /// <summary>Such a path must neither hang the comparison nor end it; whoever opens the store hears of it.</summary>
