@@ -117,9 +117,11 @@ internal static class RepairCommand
             OutputLine.Write($"Left alone: {left}");
         foreach (string kept in report.Salvage)
             OutputLine.Write($"As it was: {kept}");
-        if (report.Steps.Count == 0 && report.LeftAlone.Count == 0)
+        if (report.After is { IsWhole: false })
+            OutputLine.Write("Damage is left: `mfq verify` shows it.");
+        else if (report.Steps.Count == 0 && report.LeftAlone.Count == 0)
             OutputLine.Write("Nothing is damaged.");
-        else if (report.After is { } after)
-            OutputLine.Write(after.IsWhole ? "The store is whole now." : "Damage is left: `mfq verify` shows it.");
+        else if (report.After is not null)
+            OutputLine.Write("The store is whole now.");
     }
 }

@@ -135,6 +135,9 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
                 DamagedGroup(group, $"{Report.Count(ofGroup.Length, "offset")} in it "
                     + $"{(ofGroup.Length == 1 ? "is" : "are")} not the start of a message: first={first}.", first);
             }
+            else if (group.Copy is null)
+                Note(StoreNames.SavedGroup(group.Name), "It is missing or damaged, or cannot be read.",
+                    "A member that works makes it anew; a power loss before that would lose the group's place.");
         }
     }
 

@@ -111,6 +111,35 @@ public sealed class RepairGroupTests : IDisposable
         Assert.Equal([.. Enumerable.Range(0, Count)], WorkOff());
     }
 
+    /// <summary>A damaged copy was found by the power loss that needed it.</summary>
+    [Fact]
+    public void Verify_CopyIsDamaged_IsNoted()
+    {
+        Fill();
+        Write(Copy, 40, [1, 2, 3]);
+
+        Assert.Contains("workers.saved", ToolRun.Of("verify", _temp.StorePath).Expect(0).Text, StringComparison.Ordinal);
+    }
+
+    /// <summary>
+    /// Garbage after the end lets the opener trust the copy alone, which is damaged. The repair had found nothing before that,
+    /// said so, and ended with the exit code of damage.
+    /// </summary>
+    [Fact]
+    public void Repair_TheOpenerFindsTheDamage_SaysThatItIsLeft()
+    {
+        Fill();
+        Write(Copy, 40, [1, 2, 3]);
+        Write(_temp.PathOf($"commitlog/{0:D20}.log"), 60_001, [1, 2, 3]);
+
+        string done = ToolRun.Of("repair", _temp.StorePath, "--apply").Expect(3).Text;
+
+        Assert.DoesNotContain("Nothing is damaged", done, StringComparison.Ordinal);
+        Assert.Contains("Damage is left", done, StringComparison.Ordinal);
+        ToolRun.Of("repair", _temp.StorePath, "--apply").Expect(0);
+        Assert.Equal([.. Enumerable.Range(0, Count)], WorkOff());
+    }
+
     private void Fill()
     {
         using PeerAgent agent = PeerAgent.Start();
