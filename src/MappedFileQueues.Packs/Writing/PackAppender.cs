@@ -402,21 +402,30 @@ internal sealed class PackAppender : IDisposable
             ThrowIfPoisoned();
             (volume, tail, sequence) = (_active, _active?.Tail ?? 0, _core.Sequence);
             if (volume is null || !volume.TryAcquire())
+            {
+                // The next volume is not made yet, perhaps because the folder is gone.
+                ThrowIfRemoved();
                 return sequence;
+            }
         }
 
         try
         {
             Sync(volume, tail);
             ProtocolSteps.Reach(ProtocolStep.PackSynced);
-            if (_core.Directory.Identify(PackNames.Meta) is null)
-                throw PackErrors.Removed(_core.Directory.Path);
+            ThrowIfRemoved();
             return sequence;
         }
         finally
         {
             volume.Release();
         }
+    }
+
+    private void ThrowIfRemoved()
+    {
+        if (_core.Directory.Identify(PackNames.Meta) is null)
+            throw PackErrors.Removed(_core.Directory.Path);
     }
 
     private void Poison(QueueDiskException error)

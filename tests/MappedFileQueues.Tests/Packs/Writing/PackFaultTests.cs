@@ -175,6 +175,22 @@ public sealed class PackFaultTests : IDisposable
     }
 
     /// <summary>
+    /// A put that found the folder gone when it needed the next volume left none that a flush could sync, so the flush said that
+    /// all was on disk.
+    /// </summary>
+    [Fact]
+    public void Flush_PackWasRemovedBeforeTheNextVolume_Throws()
+    {
+        PlatformScope.Use(portable: false);
+        using PackStore pack = PackStore.Open(_temp.StorePath, new PackOptions { VolumeSize = 4096 });
+        pack.Put("key", new byte[3000]);
+        Directory.Delete(_temp.StorePath, recursive: true);
+        Assert.ThrowsAny<MappedFileQueueException>(() => pack.Put("other", new byte[3000]));
+
+        Assert.Throws<PackDeletedException>(() => pack.Flush());
+    }
+
+    /// <summary>
     /// A full disk, and the end of a quota: the old volumes whose content is in new ones already are deleted early, and the copy
     /// continues. With a quota `mfq pack compact` gave up instead.
     /// </summary>
