@@ -201,7 +201,12 @@ internal sealed class PackFollower : IDisposable
         bool IsRestored(VolumeName name) => name.Last < _next.First && !known.Any(volume => volume.Name.Overlaps(name));
     }
 
-    private PlatformFile? OpenCheckpoint() => _directory.Open(PackNames.Checkpoint, FileOpening.Read);
+    /// <summary>
+    /// Null where files have no identity, because an open checkpoint would tell nothing there. And Windows replaces no file that
+    /// somebody has open: a reader that kept it open made each compaction of the writer fail.
+    /// </summary>
+    private PlatformFile? OpenCheckpoint() =>
+        _hasIdentities ? _directory.Open(PackNames.Checkpoint, FileOpening.Read) : null;
 
     /// <summary>
     /// The file stays open: otherwise its inode could be used again for a later checkpoint, which would then look the same.

@@ -32,7 +32,7 @@ public sealed class AppendFileCrashTests : IDisposable
     [MemberData(nameof(Cases))]
     public void Kill_InMidWrite_FlushedLinesAreThereAndNoZeros(FilePreallocation preallocation, bool rolls, bool portable)
     {
-        Assert.SkipUnless(OperatingSystem.IsLinux(), "Children are killed by signals on Linux only.");
+        Assert.SkipUnless(portable || OperatingSystem.IsLinux(), "The Linux platform exists on Linux only.");
         int seed = Random.Shared.Next();
         TestContext.Current.TestOutputHelper?.WriteLine($"seed={seed}");
         Random random = new(seed);

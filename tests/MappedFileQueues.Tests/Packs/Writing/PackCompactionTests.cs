@@ -173,10 +173,12 @@ public sealed class PackCompactionTests : IDisposable
         for (int i = 0; i < 60; i += 2)
             pack.Put($"key {i}", PackBytes.Make(10, i));
         string volume = Directory.GetFiles(_temp.PathOf("volumes")).Order().ElementAt(1);
-        byte[] bytes = File.ReadAllBytes(volume);
-        int at = PackBytes.IndexOf(bytes, "key 15", last: false) + 100;
-        using (FileStream file = new(volume, FileMode.Open, FileAccess.Write, FileShare.ReadWrite))
+        const FileShare BesideTheWriter = FileShare.ReadWrite | FileShare.Delete;
+        using (FileStream file = new(volume, FileMode.Open, FileAccess.ReadWrite, BesideTheWriter))
         {
+            byte[] bytes = new byte[file.Length];
+            file.ReadExactly(bytes);
+            int at = PackBytes.IndexOf(bytes, "key 15", last: false) + 100;
             file.Position = at;
             file.WriteByte((byte)~bytes[at]);
         }
