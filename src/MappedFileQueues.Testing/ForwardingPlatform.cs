@@ -144,6 +144,8 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 
     public override void StartWriteBack(long offset, long length) => inner.StartWriteBack(offset, length);
 
+    public override void AwaitWriteBack(long offset, long length, Action? failed) => inner.AwaitWriteBack(offset, length, failed);
+
     public sealed override void AdviseWillNeed(long offset, long length) => inner.AdviseWillNeed(offset, length);
 
     public override void FlushData() => inner.FlushData();

@@ -173,6 +173,18 @@ internal abstract class PlatformFile : IDisposable
     {
     }
 
+    /// <summary>
+    /// Waits until what <see cref="StartWriteBack"/> began is written (sync_file_range; Portable: nothing). An error is told
+    /// here, and to no file that is opened from now on: use a descriptor of its own.
+    /// </summary>
+    /// <param name="offset">Where the range begins.</param>
+    /// <param name="length">How long it is.</param>
+    /// <param name="failed">As for <see cref="FlushData(Action)"/>.</param>
+    /// <exception cref="QueueDiskException">The disk has failed: data may be lost.</exception>
+    public virtual void AwaitWriteBack(long offset, long length, Action? failed)
+    {
+    }
+
     /// <summary>Asks the system to begin reading this part, and does not wait. A hint; never fails.</summary>
     public virtual void AdviseWillNeed(long offset, long length)
     {

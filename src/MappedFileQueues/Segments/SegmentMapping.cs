@@ -89,6 +89,9 @@ internal sealed unsafe class SegmentMapping
         return (ulong*)(Pointer + position);
     }
 
+    /// <inheritdoc cref="MappedView.CachedTo"/>
+    public long CachedTo(long from, long to) => _region!.CachedTo(from, Math.Max(from, to));
+
     /// <summary>
     /// Asks for the pages of a range before the caller reads it: a load from a page that the disk cannot give ends the process.
     /// </summary>

@@ -194,6 +194,21 @@ internal sealed class FaultyDisk : ForwardingServices
             base.WriteAt(source, position);
         }
 
+        public override void AwaitWriteBack(long offset, long length, Action? failed)
+        {
+            try
+            {
+                disk.Tell(name, ref _knows);
+            }
+            catch (QueueDiskException)
+            {
+                failed?.Invoke();
+                throw;
+            }
+
+            base.AwaitWriteBack(offset, length, failed);
+        }
+
         public override void FlushData()
         {
             disk.Reach(DiskCall.Sync, name);

@@ -60,7 +60,8 @@ internal sealed class WatchedServices(OperatingSystemServices real) : Forwarding
     {
         public override void StartWriteBack(long offset, long length)
         {
-            services.StartedWriteBacks.Enqueue(name);
+            if (offset == 0)
+                services.StartedWriteBacks.Enqueue(name);
             base.StartWriteBack(offset, length);
         }
 

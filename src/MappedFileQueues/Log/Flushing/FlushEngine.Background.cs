@@ -275,7 +275,7 @@ internal sealed unsafe partial class FlushEngine
     {
         if (!_rolled)
             return;
-        StartWriteBack();
+        WriteBack();
         if (Left(_lastRoll, CheckpointInterval) > TimeSpan.Zero)
             return;
         _rolled = false;
@@ -308,11 +308,11 @@ internal sealed unsafe partial class FlushEngine
     }
 
     /// <summary>
-    /// Makes the system begin to write completed segments to disk as soon as there are enough of them, instead of at the next
-    /// flush. Otherwise a producer that appends gigabytes a second would fill memory with unwritten pages up to the system's
-    /// limit, at which every writing process has to wait. Nothing waits here and nothing is promised; flushes follow as usual.
+    /// Makes the system write completed segments to disk as soon as there are enough of them, instead of at the next flush.
+    /// Otherwise a producer that appends gigabytes a second would fill memory with unwritten pages up to the system's limit, at
+    /// which every writing process has to wait. Nothing is promised; flushes follow as usual, and come first.
     /// </summary>
-    private void StartWriteBack()
+    private void WriteBack()
     {
         long goal = FindCompletedEnd();
         long from = Math.Max(_writtenBackTo, _store.Window.StartOf(_store.ConfirmedOffset));
@@ -321,15 +321,22 @@ internal sealed unsafe partial class FlushEngine
         _store.Producers.Preparer?.ReleaseBelow(goal);
         try
         {
-            for (long start = from; start < goal; start += _store.Window.SegmentLength)
-                _store.Window.StartWriteBack(start);
+            while (from < goal && GoesOn())
+            {
+                _store.Window.WriteBack(from, GoesOn);
+                from += _store.Window.SegmentLength;
+            }
         }
         catch (QueueDiskException)
         {
-            // For example, no descriptor is left. This is only a hint; a flush meets the same error where it counts.
+            // For example, no descriptor is left. A flush meets the same error where it counts; after lost data, callers meet
+            // the poison.
+            from = goal;
         }
 
-        _writtenBackTo = goal;
+        _writtenBackTo = from;
+
+        bool GoesOn() => !_stopping && !IsAnyPending && !(_ticks && Left(_lastTick, Tick) <= TimeSpan.Zero);
     }
 
     private void ServeTick()

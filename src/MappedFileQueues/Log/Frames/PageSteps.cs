@@ -5,8 +5,8 @@ namespace MappedFileQueues.Log.Frames;
 /// <summary>
 /// The steps in which a walk through the log asks for its pages (<see cref="SegmentMapping.MakeReadable"/>). Each step is twice
 /// the one before, up to 1 MiB, so that the system calls cost next to nothing per message; after a jump the steps start over.
-/// Beyond the frames known to be written the steps stay small: the preparer brings in the pages ahead of a producer, and knows
-/// the right pieces.
+/// Beyond the frames known to be written it takes what is in memory; otherwise the steps stay small there: the preparer brings
+/// in the pages ahead of a producer, and knows the right pieces.
 /// </summary>
 /// <param name="first">The first step: a power of two, <see cref="ForReading"/> or <see cref="ForWalking"/>.</param>
 internal struct PageSteps(long first)
@@ -36,9 +36,14 @@ internal struct PageSteps(long first)
         written -= segment.Start;
         long unit = Math.Min(_step, ForReading);
         long end = (from + _step) & -unit;
-        if (end > written)
-            end = Math.Min(end, (Math.Max(from, written) + unit) & -unit);
-        long there = segment.MakeReadable(from, needed, Math.Max(needed, Math.Min(end, limit)));
+        long there = end > written ? segment.CachedTo(from, Math.Min(end, limit)) : 0;
+        if (there < needed)
+        {
+            if (end > written)
+                end = Math.Min(end, (Math.Max(from, written) + unit) & -unit);
+            there = segment.MakeReadable(from, needed, Math.Max(needed, Math.Min(end, limit)));
+        }
+
         _end = segment.Start + there;
         return there;
     }

@@ -5,6 +5,7 @@ using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Log.Index;
 
@@ -185,26 +186,40 @@ internal sealed class IndexKeeper(LogStore store)
         long now = IndexEntry.TimeFrom(store.Settings.TimeProvider.GetUtcNow());
         var walk = new FrameWalk(store);
         long lastStep = _lastStep;
+        SegmentMapping? held = null;
         _passed.Clear();
         _next = _counted;
-        while (_next.Offset < limit)
+        try
         {
-            long stop = Math.Min(limit, page.EdgeAfter(_next.Offset));
-            long reached = walk.FindContiguousEnd(_next.Offset, stop);
-            if (reached == _next.Offset)
-                break;
-            if (page.StepOf(_next.Offset) > lastStep)
+            while (_next.Offset < limit)
             {
-                _passed.Add(_next);
-                lastStep = page.StepOf(_next.Offset);
-            }
+                // Otherwise each step would map the whole segment anew, while producers wait for the lock of the window.
+                SegmentMapping? left = held;
+                held = store.Window.TryAcquire(store.Window.StartOf(_next.Offset));
+                if (left is not null)
+                    store.Window.Release(left);
+                long stop = Math.Min(limit, page.EdgeAfter(_next.Offset));
+                long reached = walk.FindContiguousEnd(_next.Offset, stop);
+                if (reached == _next.Offset)
+                    break;
+                if (page.StepOf(_next.Offset) > lastStep)
+                {
+                    _passed.Add(_next);
+                    lastStep = page.StepOf(_next.Offset);
+                }
 
-            long time = Math.Max(_counted.Time, walk.LatestTime);
-            if (walk.Messages > walk.TimedMessages)
-                time = Math.Max(time, now);
-            _next = new IndexEntry(reached, _counted.Number + walk.Messages, time);
-            if (reached < stop)
-                break;
+                long time = Math.Max(_counted.Time, walk.LatestTime);
+                if (walk.Messages > walk.TimedMessages)
+                    time = Math.Max(time, now);
+                _next = new IndexEntry(reached, _counted.Number + walk.Messages, time);
+                if (reached < stop)
+                    break;
+            }
+        }
+        finally
+        {
+            if (held is not null)
+                store.Window.Release(held);
         }
 
         Debug.Assert(_next.Offset >= _counted.Offset, "A walk goes forward.");

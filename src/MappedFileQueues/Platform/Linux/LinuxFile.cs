@@ -202,6 +202,19 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         _ = LinuxNative.sync_file_range(handle, offset, length, LinuxNative.SYNC_FILE_RANGE_WRITE);
 
     /// <inheritdoc/>
+    public override void AwaitWriteBack(long offset, long length, Action? failed)
+    {
+        if (LinuxNative.sync_file_range(handle, offset, length, LinuxNative.SYNC_FILE_RANGE_WAIT_BEFORE) == 0)
+            return;
+        int errno = LinuxErrors.Last;
+        // Others, such as a signal or a file system that does not know the call, tell nothing of the data.
+        if (errno != DiskErrors.EIO && !DiskErrors.IsFull(errno))
+            return;
+        failed?.Invoke();
+        throw CannotFlush(errno);
+    }
+
+    /// <inheritdoc/>
     public override void AdviseWillNeed(long offset, long length) =>
         _ = LinuxNative.posix_fadvise(handle, offset, length, LinuxNative.POSIX_FADV_WILLNEED);
 

@@ -84,6 +84,27 @@ public sealed class WriteBackErrorTests : IDisposable
     }
 
     /// <summary>
+    /// The write-back of complete segments waits for each piece. What it is told, no flush that opens the file later is told.
+    /// </summary>
+    [Fact]
+    public void WriteBack_IsToldOfTheError_PoisonsTheQueue()
+    {
+        using MappedFileQueue queue = Open(DurabilityLevel.PageCache, 16 << 20);
+        _disk.FailWriteBack(StoreNames.Segment(0));
+        byte[] message = new byte[1 << 20];
+        // A producer may meet the poison too.
+        Record.Exception(() =>
+        {
+            for (int i = 0; i < 100; i++)
+                queue.Producer.Produce(message);
+        });
+
+        Eventually.True(() => queue.GetInfo().IsPoisoned, "the write-back poisons");
+        Assert.Throws<QueuePoisonedException>(() => queue.Flush());
+        Assert.Equal(0, queue.ConfirmedOffset);
+    }
+
+    /// <summary>
     /// The kernel tells an error once, and a leader of another process that opens the file a moment later is told that all is
     /// well. The poison bit was set after the exception had been made, wrapped and caught, locks and mappings let go: for so long
     /// that leader could confirm what was lost.

@@ -50,6 +50,7 @@ internal static unsafe partial class LinuxNative
     public const int FALLOC_FL_ZERO_RANGE = 0x10;
     public const int SEEK_DATA = 3;
     public const int SEEK_HOLE = 4;
+    public const uint SYNC_FILE_RANGE_WAIT_BEFORE = 1;
     public const uint SYNC_FILE_RANGE_WRITE = 2;
     public const int ENXIO = 6;
 
