@@ -32,6 +32,13 @@ internal static class PackErrors
     public static PackDeletedException Removed(string path) => new(
         $"The pack was removed while it was open: path={path}, missing={PackNames.Meta}. Close it, and open what is there now.");
 
+    /// <summary>Throws <see cref="Removed"/> when the pack's meta file has no name any more.</summary>
+    public static void ThrowIfRemoved(HeldDirectory directory)
+    {
+        if (directory.Identify(PackNames.Meta) is null)
+            throw Removed(directory.Path);
+    }
+
     public static QueueDiskException Full(string path) => new(
         $"The disk is full, and what is left is for deletes and compactions: path={path}, errno={DiskErrors.ENOSPC}. "
             + "Free space on that file system, or delete objects and compact the pack, then try again.",

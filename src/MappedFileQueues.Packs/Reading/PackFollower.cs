@@ -166,8 +166,7 @@ internal sealed class PackFollower : IDisposable
             && _directory.Identify(PackNames.Checkpoint) == _checkpoint.Identity;
         if (isSame)
             return false;
-        if (_directory.Identify(PackNames.Meta) is null)
-            throw PackErrors.Removed(_directory.Path);
+        PackErrors.ThrowIfRemoved(_directory);
         PlatformFile? checkpoint = OpenCheckpoint();
         try
         {

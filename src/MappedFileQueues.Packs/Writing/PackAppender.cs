@@ -404,7 +404,7 @@ internal sealed class PackAppender : IDisposable
             if (volume is null || !volume.TryAcquire())
             {
                 // The next volume is not made yet, perhaps because the folder is gone.
-                ThrowIfRemoved();
+                PackErrors.ThrowIfRemoved(_core.Directory);
                 return sequence;
             }
         }
@@ -413,19 +413,13 @@ internal sealed class PackAppender : IDisposable
         {
             Sync(volume, tail);
             ProtocolSteps.Reach(ProtocolStep.PackSynced);
-            ThrowIfRemoved();
+            PackErrors.ThrowIfRemoved(_core.Directory);
             return sequence;
         }
         finally
         {
             volume.Release();
         }
-    }
-
-    private void ThrowIfRemoved()
-    {
-        if (_core.Directory.Identify(PackNames.Meta) is null)
-            throw PackErrors.Removed(_core.Directory.Path);
     }
 
     private void Poison(QueueDiskException error)

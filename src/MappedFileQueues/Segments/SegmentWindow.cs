@@ -230,18 +230,19 @@ internal sealed unsafe class SegmentWindow(
         try
         {
             mapping?.LetGoOfPages(0, segmentLength);
-            using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
-            for (long at = 0; at < segmentLength && goesOn(); at += WriteBackAtOnce)
-            {
-                file?.StartWriteBack(at, Math.Min(WriteBackAtOnce, segmentLength - at));
-                if (at > 0)
-                    file?.AwaitWriteBack(at - WriteBackAtOnce, WriteBackAtOnce, syncFailed);
-            }
         }
         finally
         {
             if (mapping is not null)
                 Release(mapping);
+        }
+
+        using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
+        for (long at = 0; file is not null && at < segmentLength && goesOn(); at += WriteBackAtOnce)
+        {
+            file.StartWriteBack(at, Math.Min(WriteBackAtOnce, segmentLength - at));
+            if (at > 0)
+                file.AwaitWriteBack(at - WriteBackAtOnce, WriteBackAtOnce, syncFailed);
         }
     }
 

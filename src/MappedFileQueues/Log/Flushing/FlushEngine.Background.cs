@@ -123,6 +123,8 @@ internal sealed unsafe partial class FlushEngine
 
     private TimeSpan Tick => _isIdle ? _halfInterval * 2 : _halfInterval;
 
+    private bool IsTickDue => _ticks && Left(_lastTick, Tick) <= TimeSpan.Zero;
+
     /// <summary>Notes that there is something to do.</summary>
     private void Notice()
     {
@@ -336,12 +338,12 @@ internal sealed unsafe partial class FlushEngine
 
         _writtenBackTo = from;
 
-        bool GoesOn() => !_stopping && !IsAnyPending && !(_ticks && Left(_lastTick, Tick) <= TimeSpan.Zero);
+        bool GoesOn() => !_stopping && !IsAnyPending && !IsTickDue;
     }
 
     private void ServeTick()
     {
-        if (!_ticks || Left(_lastTick, Tick) > TimeSpan.Zero)
+        if (!IsTickDue)
             return;
         _lastTick = Stopwatch.GetTimestamp();
         bool isRecent = !_isIdle

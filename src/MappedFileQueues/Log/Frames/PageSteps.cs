@@ -36,10 +36,12 @@ internal struct PageSteps(long first)
         written -= segment.Start;
         long unit = Math.Min(_step, ForReading);
         long end = (from + _step) & -unit;
-        long there = end > written ? segment.CachedTo(from, Math.Min(end, limit)) : 0;
+        bool isBeyond = end > written;
+        // A step of one unit is no longer than what is asked for below, which looks into memory itself.
+        long there = isBeyond && _step > unit ? segment.CachedTo(from, Math.Min(end, limit)) : 0;
         if (there < needed)
         {
-            if (end > written)
+            if (isBeyond)
                 end = Math.Min(end, (Math.Max(from, written) + unit) & -unit);
             there = segment.MakeReadable(from, needed, Math.Max(needed, Math.Min(end, limit)));
         }

@@ -182,44 +182,52 @@ internal sealed class IndexKeeper(LogStore store)
     /// <summary>Walks on from what is counted, and stops at each edge of a step on the way.</summary>
     private long Count(long limit)
     {
-        IndexPage page = _page!;
-        long now = IndexEntry.TimeFrom(store.Settings.TimeProvider.GetUtcNow());
-        var walk = new FrameWalk(store);
-        long lastStep = _lastStep;
         SegmentMapping? held = null;
-        _passed.Clear();
-        _next = _counted;
         try
         {
-            while (_next.Offset < limit)
-            {
-                // Otherwise each step would map the whole segment anew, while producers wait for the lock of the window.
-                SegmentMapping? left = held;
-                held = store.Window.TryAcquire(store.Window.StartOf(_next.Offset));
-                if (left is not null)
-                    store.Window.Release(left);
-                long stop = Math.Min(limit, page.EdgeAfter(_next.Offset));
-                long reached = walk.FindContiguousEnd(_next.Offset, stop);
-                if (reached == _next.Offset)
-                    break;
-                if (page.StepOf(_next.Offset) > lastStep)
-                {
-                    _passed.Add(_next);
-                    lastStep = page.StepOf(_next.Offset);
-                }
-
-                long time = Math.Max(_counted.Time, walk.LatestTime);
-                if (walk.Messages > walk.TimedMessages)
-                    time = Math.Max(time, now);
-                _next = new IndexEntry(reached, _counted.Number + walk.Messages, time);
-                if (reached < stop)
-                    break;
-            }
+            return Count(limit, ref held);
         }
         finally
         {
             if (held is not null)
                 store.Window.Release(held);
+        }
+    }
+
+    /// <param name="limit">Where to end.</param>
+    /// <param name="held">
+    /// The segment under way. Otherwise each step would map the whole of it anew, while producers wait for the window's lock.
+    /// </param>
+    private long Count(long limit, ref SegmentMapping? held)
+    {
+        IndexPage page = _page!;
+        long now = IndexEntry.TimeFrom(store.Settings.TimeProvider.GetUtcNow());
+        var walk = new FrameWalk(store);
+        long lastStep = _lastStep;
+        _passed.Clear();
+        _next = _counted;
+        while (_next.Offset < limit)
+        {
+            SegmentMapping? left = held;
+            held = store.Window.TryAcquire(store.Window.StartOf(_next.Offset));
+            if (left is not null)
+                store.Window.Release(left);
+            long stop = Math.Min(limit, page.EdgeAfter(_next.Offset));
+            long reached = walk.FindContiguousEnd(_next.Offset, stop);
+            if (reached == _next.Offset)
+                break;
+            if (page.StepOf(_next.Offset) > lastStep)
+            {
+                _passed.Add(_next);
+                lastStep = page.StepOf(_next.Offset);
+            }
+
+            long time = Math.Max(_counted.Time, walk.LatestTime);
+            if (walk.Messages > walk.TimedMessages)
+                time = Math.Max(time, now);
+            _next = new IndexEntry(reached, _counted.Number + walk.Messages, time);
+            if (reached < stop)
+                break;
         }
 
         Debug.Assert(_next.Offset >= _counted.Offset, "A walk goes forward.");

@@ -506,8 +506,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
             return;
         if (offset >= 0 && offset < Store.LogStart)
             throw Removed(offset);
-        throw new OffsetOutOfRangeException($"The offset is neither a frame's start nor the tail: offset={offset}, "
-            + $"first={Store.LogStart}, consumer={Name}, path={Store.Path}. Use an offset that a read or Produce returned.");
+        throw LogErrors.NoFrame(Store, offset, $"consumer={Name}, ");
     }
 
     /// <summary>

@@ -16,11 +16,18 @@ internal static class LogErrors
     }
 
     /// <summary>Nothing can start at an offset that a caller names.</summary>
-    public static OffsetOutOfRangeException NoStart(LogView log, long offset) => new(offset < log.LogStart
-        ? $"The messages at this offset were removed: offset={offset}, first={log.LogStart}, path={log.Path}. "
-            + "Use the first offset or a later one."
-        : $"The offset is neither a frame's start nor the tail: offset={offset}, first={log.LogStart}, path={log.Path}. "
-            + "Use an offset that a read or Produce returned.");
+    public static OffsetOutOfRangeException NoStart(LogView log, long offset) => offset < log.LogStart
+        ? new($"The messages at this offset were removed: offset={offset}, first={log.LogStart}, path={log.Path}. "
+            + "Use the first offset or a later one.")
+        : NoFrame(log, offset, "");
+
+    /// <summary>No frame begins at an offset that a caller names.</summary>
+    /// <param name="log">The log.</param>
+    /// <param name="offset">The offset.</param>
+    /// <param name="caller">Whose it is, with a comma and a space; or nothing.</param>
+    public static OffsetOutOfRangeException NoFrame(LogView log, long offset, string caller) => new(
+        $"The offset is neither a frame's start nor the tail: offset={offset}, first={log.LogStart}, {caller}path={log.Path}. "
+        + "Use an offset that a read or Produce returned.");
 
     /// <summary>The name of a segment leads to no file, or the segment is gone although messages were seen in it.</summary>
     public static QueueCorruptException Missing(string path, long start, long offset)
