@@ -8,7 +8,9 @@ namespace MappedFileQueues;
 /// The store to which one consumer's dead letters go. Opened with the first of them; other consumers and processes may have it
 /// open too.
 /// </summary>
-/// <param name="path">Its directory.</param>
+/// <param name="path">
+/// Its directory, as it is named now: it is opened later, and the process may work in another folder then.
+/// </param>
 /// <param name="queueOptions">The options of the queue that the messages come from.</param>
 /// <param name="letterLengthMax">The longest letter that any store takes.</param>
 internal sealed class DeadLetterBox(
@@ -19,9 +21,12 @@ internal sealed class DeadLetterBox(
     /// <summary>No message is longer, whatever the segments.</summary>
     private const long SegmentSizeMax = FrameHeader.FrameLengthMax;
 
+    /// <summary>The queue's own directory, as it is named now.</summary>
+    private readonly string _queuePath = System.IO.Path.GetFullPath(queueOptions.StorePath);
+
     private MappedFileQueue? _queue;
 
-    public string Path => path;
+    public string Path { get; } = System.IO.Path.GetFullPath(path);
 
     /// <summary>
     /// Appends a letter; it is on disk when the call returns. After an exception the next call opens the store anew: a failed
@@ -42,7 +47,7 @@ internal sealed class DeadLetterBox(
             if (bytes.Length > limit)
                 throw new InvalidOperationException(
                     $"The letter is too long for its store: length={bytes.Length}, limit={limit}, "
-                    + $"path={path}. "
+                    + $"path={Path}. "
                     + "Move that store away, and a new one is made with segments that are long enough for this queue's letters.");
             producer.Produce(bytes, new ProduceOptions { Durability = DurabilityLevel.Group, Headers = headers });
         }
@@ -58,13 +63,13 @@ internal sealed class DeadLetterBox(
     private MappedFileQueue Open(long segmentSize)
     {
         // A link may have been made since the application started.
-        if (StorePaths.AreSame(path, queueOptions.StorePath))
+        if (StorePaths.AreSame(Path, _queuePath))
             throw new InvalidOperationException(
-                $"The store of the dead letters is the queue's own: its letters would be messages again. path={path}. "
+                $"The store of the dead letters is the queue's own: its letters would be messages again. path={Path}. "
                 + "Remove the link or the mount.");
         return new MappedFileQueue(new MappedFileQueueOptions
         {
-            StorePath = path,
+            StorePath = Path,
             // Any message of the source has room with all that a letter adds.
             SegmentSize = Math.Clamp(segmentSize + DeadLetter.OverheadMax, SegmentSizeMin, SegmentSizeMax),
             Durability = DurabilityLevel.PageCache,

@@ -28,6 +28,7 @@ public sealed class DeadLetterStore
     /// <summary>Names the store; nothing is opened.</summary>
     /// <param name="options">The path, <see cref="MappedFileQueueOptions.LockTimeout"/> for another process that settles letters,
     /// and what the file system needs. The store is never created.</param>
+    /// <exception cref="ArgumentException">The path is empty.</exception>
     public DeadLetterStore(MappedFileQueueOptions options)
     {
         ArgumentNullException.ThrowIfNull(options);

@@ -12,12 +12,15 @@ internal sealed class GroupLetters(StoreEngine engine, MappedFileQueueOptions op
     private const string Suffix = "-dead-letters";
 
     private readonly DeadLetterBox _box = new(
-        path ?? Path.TrimEndingDirectorySeparator(Path.GetFullPath(options.StorePath)) + Suffix, options);
+        path ?? Path.TrimEndingDirectorySeparator(options.StorePath) + Suffix, options);
 
-    /// <summary>What such a box needs of the options of a queue, which belong to the user.</summary>
+    /// <summary>
+    /// What such a box needs of the options of a queue, which belong to the user. A relative path is one in the folder in which
+    /// the process works now.
+    /// </summary>
     public static MappedFileQueueOptions Copy(MappedFileQueueOptions options) => new()
     {
-        StorePath = options.StorePath,
+        StorePath = Path.GetFullPath(options.StorePath),
         UnixCreateMode = options.UnixCreateMode,
         DangerouslyAllowFileSystem = options.DangerouslyAllowFileSystem,
         TimeProvider = options.TimeProvider,

@@ -201,7 +201,6 @@ internal sealed class IndexKeeper(LogStore store)
     private long Count(long limit, ref SegmentMapping? held)
     {
         IndexPage page = _page!;
-        long now = IndexEntry.TimeFrom(store.Settings.TimeProvider.GetUtcNow());
         var walk = new FrameWalk(store);
         long lastStep = _lastStep;
         _passed.Clear();
@@ -223,8 +222,9 @@ internal sealed class IndexKeeper(LogStore store)
             }
 
             long time = Math.Max(_counted.Time, walk.LatestTime);
+            // After the walk: producers append meanwhile, and a search by time must not pass what they appended after this look.
             if (walk.Messages > walk.TimedMessages)
-                time = Math.Max(time, now);
+                time = Math.Max(time, IndexEntry.TimeFrom(store.Settings.TimeProvider.GetUtcNow()));
             _next = new IndexEntry(reached, _counted.Number + walk.Messages, time);
             if (reached < stop)
                 break;

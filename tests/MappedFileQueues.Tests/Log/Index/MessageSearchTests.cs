@@ -111,6 +111,42 @@ public sealed class MessageSearchTests
             store.CheckTime(time);
     }
 
+    /// <summary>
+    /// A flush looked at the clock, then walked. Producers appended meanwhile, and the walk counted their messages as of that
+    /// look: a search by the time at which one of them was appended began after it.
+    /// </summary>
+    [Fact]
+    public void FindOffset_MessageAppendedWhileAFlushWalks_IsNotTooLate()
+    {
+        using TempStore store = new();
+        ClockThatLetsOthersWork clock = new();
+        using var queue = new MappedFileQueue(new MappedFileQueueOptions
+        {
+            StorePath = store.StorePath,
+            Durability = DurabilityLevel.PageCache,
+            TimeProvider = clock,
+        });
+        // Until there is an index: the flush that makes it looks at the clock too.
+        queue.Producer.Produce([1]);
+        queue.Flush();
+        queue.Producer.Produce([2]);
+        long offset = -1;
+        DateTimeOffset appended = default;
+        clock.AfterALook(() =>
+        {
+            appended = clock.Advance(s_hour);
+            offset = queue.Producer.Produce([3]);
+            // An entry of the index comes after it.
+            queue.Producer.Produce(new byte[2 * 1024 * 1024]);
+            queue.Producer.Produce([4]);
+        });
+        queue.Flush();
+        queue.Flush();
+
+        Assert.InRange(offset, 1, long.MaxValue);
+        Assert.InRange(queue.FindOffset(appended), 0, offset);
+    }
+
     [Theory]
     [InlineData(Harm.None)]
     [InlineData(Harm.Deleted)]
@@ -315,5 +351,24 @@ public sealed class MessageSearchTests
         }
 
         File.WriteAllBytes(store.IndexPath, bytes);
+    }
+
+    /// <summary>Others work between the moment that it tells and the caller's next step.</summary>
+    private sealed class ClockThatLetsOthersWork : TimeProvider
+    {
+        private long _ticks = new DateTime(2026, 3, 1, 12, 0, 0, DateTimeKind.Utc).Ticks;
+        private Action? _work;
+
+        public void AfterALook(Action work) => Volatile.Write(ref _work, work);
+
+        public DateTimeOffset Advance(TimeSpan time) => new(Interlocked.Add(ref _ticks, time.Ticks), TimeSpan.Zero);
+
+        public override DateTimeOffset GetUtcNow()
+        {
+            long told = Volatile.Read(ref _ticks);
+            if (Interlocked.Exchange(ref _work, null) is { } work)
+                Task.Run(work).Wait(TestContext.Current.CancellationToken);
+            return new DateTimeOffset(told, TimeSpan.Zero);
+        }
     }
 }
