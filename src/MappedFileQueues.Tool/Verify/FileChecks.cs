@@ -16,6 +16,7 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
         CheckRetention();
         CheckCursors(cursors);
         CheckGroups(cursors);
+        CheckLocks();
         if (store.Directory.Identify(StoreNames.Poison) is not null)
             Note(StoreNames.Poison, "A flush failed.", "Close the store everywhere; the next opener checks what the disk holds.");
         if (store.RefusedAt is >= 0 and var at)
@@ -138,6 +139,26 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
             else if (group.Copy is null)
                 Note(StoreNames.SavedGroup(group.Name), "It is missing or damaged, or cannot be read.",
                     "A member that works makes it anew; a power loss before that would lose the group's place.");
+        }
+    }
+
+    /// <summary>
+    /// A lock is a file. Where something else has its name, the store cannot be used although all in it is whole.
+    /// </summary>
+    private void CheckLocks()
+    {
+        foreach (string name in store.Directory.List(StoreNames.Locks))
+        {
+            string file = $"{StoreNames.Locks}/{name}";
+            try
+            {
+                store.Directory.Open(file, FileOpening.Read)?.Dispose();
+            }
+            catch (QueueDiskException error) when (error.Errno is DiskErrors.EISDIR or DiskErrors.EINVAL)
+            {
+                Note(file, "It is not a file, so what needs this lock fails.",
+                    "Move it away; the next process that needs the lock makes its file.");
+            }
         }
     }
 

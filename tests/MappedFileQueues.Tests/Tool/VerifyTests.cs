@@ -36,6 +36,25 @@ public sealed class VerifyTests : IDisposable
         Assert.Matches("messages +200, 24,000 bytes\n", ToolRun.Of("verify", _temp.StorePath).Expect(0).Text);
     }
 
+    /// <summary>A folder with the name of a lock keeps everybody out, and the check said nothing but that all is whole.</summary>
+    [Theory]
+    [InlineData("locks/open")]
+    [InlineData("locks/consumer-worker")]
+    public void Verify_FolderInPlaceOfALock_IsNoted(string file)
+    {
+        Produce();
+        ToolRun.Of("consume", _temp.StorePath, "--consumer", "worker", "--commit", "--count", "7").Expect(0);
+        File.Delete(_temp.PathOf(file));
+        Directory.CreateDirectory(_temp.PathOf(file));
+
+        JsonElement result = Json(0);
+
+        Assert.True(result.GetProperty("isWhole").GetBoolean());
+        JsonElement finding = Assert.Single(result.GetProperty("findings").EnumerateArray());
+        Assert.Equal(file, finding.GetProperty("file").GetString());
+        Assert.Contains("not a file", finding.GetProperty("reason").GetString(), StringComparison.Ordinal);
+    }
+
     /// <summary>What is damaged, how, and what is reported: the kind, and how many messages are left.</summary>
     [Theory]
     [InlineData("checksum", 1)]

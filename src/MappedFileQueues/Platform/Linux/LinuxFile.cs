@@ -7,13 +7,23 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
 {
     private const int StatBlockLength = 512;
 
-    /// <summary>
-    /// `ulimit -f`, as it was when this process began. A call that goes beyond it would end the process by SIGXFSZ, which the
-    /// runtime leaves at its default; to ignore the signal would be the application's decision. So no such call is made.
-    /// </summary>
-    private static readonly long s_lengthMax = ReadLengthMax();
-
     private bool _isTaken;
+
+    /// <summary>
+    /// `ulimit -f` now; `prlimit` changes it while a process runs. A call that goes beyond it would end the process by SIGXFSZ,
+    /// which the runtime leaves at its default; to ignore the signal would be the application's decision. So no such call is
+    /// made.
+    /// </summary>
+    private static long LengthMax
+    {
+        get
+        {
+            ulong* limits = stackalloc ulong[2];
+            return LinuxNative.getrlimit(LinuxNative.RLIMIT_FSIZE, limits) == 0 && limits[0] < long.MaxValue
+                ? (long)limits[0]
+                : long.MaxValue;
+        }
+    }
 
     private LinuxHandle Handle => handle;
 
@@ -85,7 +95,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     public override void SetLength(long length)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(length);
-        if (length > s_lengthMax && length > Length)
+        if (length > LengthMax && length > Length)
             throw LinuxErrors.Make($"Cannot set the length of the file to {length} bytes", path, DiskErrors.EFBIG);
         while (LinuxNative.ftruncate(handle, length) != 0)
         {
@@ -168,7 +178,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         {
             while (done < source.Length)
             {
-                if (position + done >= s_lengthMax)
+                if (position + done >= LengthMax)
                     throw LinuxErrors.Make($"Cannot write at {position + done}", path, DiskErrors.EFBIG);
                 nint count = LinuxNative.pwrite(handle, start + done, source.Length - done, position + done);
                 int errno = LinuxErrors.Last;
@@ -332,7 +342,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     private bool TryFallocate(int mode, long offset, long length)
     {
         // tmpfs looks at the limit also where the file's length stays as it is.
-        if (offset + length > s_lengthMax && offset + length > Length)
+        if (offset + length > LengthMax && offset + length > Length)
             throw LinuxErrors.Make($"Cannot allocate blocks at {offset} for {length} bytes", path, DiskErrors.EFBIG);
         while (LinuxNative.fallocate(handle, mode, offset, length) != 0)
         {
@@ -347,14 +357,6 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         }
 
         return true;
-    }
-
-    private static long ReadLengthMax()
-    {
-        ulong* limits = stackalloc ulong[2];
-        return LinuxNative.getrlimit(LinuxNative.RLIMIT_FSIZE, limits) == 0 && limits[0] < long.MaxValue
-            ? (long)limits[0]
-            : long.MaxValue;
     }
 
     private long Seek(long from, int whence)

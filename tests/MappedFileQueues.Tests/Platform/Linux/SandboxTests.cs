@@ -34,6 +34,28 @@ public sealed class SandboxTests : IDisposable
     }
 
     /// <summary>
+    /// `prlimit` sets the limit of a process that runs. One that was lowered ended it by SIGXFSZ; one that was raised, as the
+    /// error asks for, counted only after a restart.
+    /// </summary>
+    [Fact]
+    public void Open_LimitOfFileLengthsChanges_CountsAtOnce()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux() && File.Exists("/usr/bin/prlimit"), "prlimit is not installed.");
+        using PeerAgent agent = PeerAgent.StartUnder("bash", "-c", "ulimit -c 0; exec \"$@\"", "bash");
+        agent.Ask($"open path={_temp.PathOf("before")} segment={Limit}");
+        agent.Ask("close");
+
+        MountedFileSystem.Run("prlimit", "--pid", $"{agent.Id}", $"--fsize={Limit}:");
+        string error = agent.AskForError($"open path={_temp.PathOf("long")} segment={2 * Limit}");
+        Assert.Contains("errno=27", error, StringComparison.Ordinal);
+
+        MountedFileSystem.Run("prlimit", "--pid", $"{agent.Id}", $"--fsize={4 * Limit}:");
+        agent.Ask($"open path={_temp.PathOf("long")} segment={2 * Limit}");
+        agent.Ask("append prefix=m");
+        agent.Ask("close");
+    }
+
+    /// <summary>
     /// Profiles of seccomp that are older than a call, or stricter than needed, answer it with EPERM or ENOSYS. There is another
     /// way for each of these, and it was taken only where the file system, not the sandbox, lacked the call.
     /// </summary>
