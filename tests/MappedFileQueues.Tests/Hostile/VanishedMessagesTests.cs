@@ -53,6 +53,39 @@ public sealed class VanishedMessagesTests : IDisposable
     }
 
     /// <summary>
+    /// A header that no flush had passed was zeroed, and the producer's own thread went on behind it. The flush that its next
+    /// message waited for ended before that place each time, and the call waited for ever.
+    /// </summary>
+    [Theory]
+    [InlineData(ProducerMode.Shared)]
+    [InlineData(ProducerMode.Exclusive)]
+    public async Task Produce_GroupAfterAVanishedHeader_Throws(ProducerMode mode)
+    {
+        using MappedFileQueue queue = new(new MappedFileQueueOptions
+        {
+            StorePath = _store.StorePath,
+            SegmentSize = Segment,
+            Durability = DurabilityLevel.PageCache,
+            ProducerMode = mode,
+        });
+        long[] offsets = [.. Enumerable.Range(0, 9).Select(_ => queue.Producer.Produce(new byte[Length]))];
+        Damage(isWholeFile: false, offsets[5]);
+
+        Assert.Throws<QueueCorruptException>(ProduceInTime);
+        Assert.Equal(offsets[5], queue.ConfirmedOffset);
+        Task<long> later = queue.Producer.ProduceAsync(
+            new byte[Length], new ProduceOptions { Durability = DurabilityLevel.Group }).AsTask();
+        await Assert.ThrowsAsync<QueueCorruptException>(
+            () => later.WaitAsync(TimeSpan.FromSeconds(20), TestContext.Current.CancellationToken));
+
+        void ProduceInTime() => queue.Producer.Produce(new byte[Length], new ProduceOptions
+        {
+            Durability = DurabilityLevel.Group,
+            Timeout = TimeSpan.FromSeconds(20),
+        });
+    }
+
+    /// <summary>
     /// A segment that was cut to less than a header. The story: where the control page cannot be believed, it counted as one
     /// that nobody had written to, the log was taken to begin after it, and the messages before it were gone without a word.
     /// </summary>

@@ -164,6 +164,7 @@ internal sealed unsafe partial class FlushEngine
                 if (_store.ConfirmedOffset >= goal)
                     return;
                 pause = LeasePauseFirst;
+                ThrowIfVanished();
                 WaitAtClaim(deadline);
             }
 
@@ -174,6 +175,20 @@ internal sealed unsafe partial class FlushEngine
             _store.ThrowIfClosing();
             ThrowIfOver(deadline, goal);
         }
+    }
+
+    /// <summary>
+    /// The goal is published, so what comes before it is not free: a round that ended at a free place met a header that damage
+    /// has zeroed, and no later round would come further.
+    /// </summary>
+    private void ThrowIfVanished()
+    {
+        long confirmed = _store.ConfirmedOffset;
+        FrameWalk walk = new(_store);
+        // What a removal has overtaken is confirmed at its end.
+        if (walk.FindContiguousEnd(confirmed, confirmed + 1) == confirmed && walk.ClaimInTheWay == 0
+            && confirmed >= _store.LogStart && confirmed == _store.ConfirmedOffset)
+            throw _store.Corrupt(confirmed, 0, _store.Window.StartOf(confirmed) + _store.Window.SegmentLength - confirmed);
     }
 
     /// <summary>Takes the lock between processes, or sleeps once until its holder wakes the waiters.</summary>
