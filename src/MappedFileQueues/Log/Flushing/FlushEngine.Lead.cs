@@ -164,7 +164,7 @@ internal sealed unsafe partial class FlushEngine
                 if (_store.ConfirmedOffset >= goal)
                     return;
                 pause = LeasePauseFirst;
-                ThrowIfVanished();
+                ThrowIfVanished(goal);
                 WaitAtClaim(deadline);
             }
 
@@ -181,9 +181,12 @@ internal sealed unsafe partial class FlushEngine
     /// The goal is published, so what comes before it is not free: a round that ended at a free place met a header that damage
     /// has zeroed, and no later round would come further.
     /// </summary>
-    private void ThrowIfVanished()
+    private void ThrowIfVanished(long goal)
     {
         long confirmed = _store.ConfirmedOffset;
+        // Another process may have led since: after the goal a free place is the tail.
+        if (confirmed >= goal)
+            return;
         FrameWalk walk = new(_store);
         // What a removal has overtaken is confirmed at its end.
         if (walk.FindContiguousEnd(confirmed, confirmed + 1) == confirmed && walk.ClaimInTheWay == 0
