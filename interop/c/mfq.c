@@ -951,8 +951,8 @@ static mfq_status go_on_after_cut(mfq_reader *r, mfq_error *error) {
  * so that it saves no registers. 0: look properly.
  */
 static inline int read_next(mfq_reader *r, mfq_message *message) {
-    struct place *p = &r->place;
-    int64_t at = p->offset - p->segment.start;
+    const struct place *p = &r->place;
+    int64_t offset = p->offset, at = offset - p->segment.start;
     if (at + HEADER > p->bound || !mfqi_has_crc_instruction)
         return 0;
     uint64_t header = load_header(p);
@@ -961,14 +961,14 @@ static inline int read_next(mfq_reader *r, mfq_message *message) {
     const uint8_t *payload = p->segment.base + at + HEADER;
     if (!is_plain_message(low) || at + size > p->bound
         || (r->info.is_struct && length != (uint32_t)r->info.struct_size)
-        || mfqi_frame_crc_by_instruction(r->seed, mfqi_crc_first(p->offset, low), payload, length) != (uint32_t)(header >> 32)
+        || mfqi_frame_crc_by_instruction(r->seed, mfqi_crc_first(offset, low), payload, length) != (uint32_t)(header >> 32)
         /* After the look, as below. */
         || (r->control != NULL && (int64_t)control(r, C_EPOCH) != r->epoch))
         return 0;
     message->data = payload;
     message->length = length;
-    message->offset = p->offset;
-    message->next = p->offset + size;
+    message->offset = offset;
+    message->next = offset + size;
     message->block = NULL;
     message->block_length = 0;
     r->in_hand = size;

@@ -288,14 +288,20 @@ static inline uint64_t mfqi_crc_word(uint64_t crc, uint64_t word) {
 static inline uint64_t mfqi_crc_first(int64_t offset, uint32_t low) { return ((uint64_t)offset / 8) ^ ((uint64_t)low << 32); }
 
 /*
- * Word by word. The last word is loaded whole: it is in the frame, whose length is a multiple of 8. What is after the payload
- * does not count.
+ * Word by word, four to a turn. The last word is loaded whole: it is in the frame, whose length is a multiple of 8. What is after
+ * the payload does not count.
  */
 #define MASK_OF_REST(length) ((UINT64_C(1) << ((length) % 8 * 8)) - 1)
 
 static inline uint32_t mfqi_frame_crc_by_instruction(uint32_t seed, uint64_t first, const uint8_t *payload, size_t length) {
     uint64_t crc = mfqi_crc_word(seed, first);
     const uint8_t *end = payload + (length & ~(size_t)7);
+    for (; end - payload >= 32; payload += 32) {
+        crc = mfqi_crc_word(crc, word_at(payload));
+        crc = mfqi_crc_word(crc, word_at(payload + 8));
+        crc = mfqi_crc_word(crc, word_at(payload + 16));
+        crc = mfqi_crc_word(crc, word_at(payload + 24));
+    }
     for (; payload != end; payload += 8)
         crc = mfqi_crc_word(crc, word_at(payload));
     return (uint32_t)(length % 8 == 0 ? crc : mfqi_crc_word(crc, word_at(payload) & MASK_OF_REST(length)));
