@@ -81,7 +81,7 @@ public sealed partial class ReadmeTests : IDisposable
             OptionRow().Matches(Section("docs/OPTIONS.md", "## A queue: `MappedFileQueueOptions`"))
                 .Select(row => row.Groups[1].Value).Order());
 
-    /// <summary>`dotnet run samples/x.cs` is what .ci/run does with every sample.</summary>
+    /// <summary>`dotnet run samples/x.cs` is what .ci/run does with every sample, in Release.</summary>
     [Fact]
     public void Readme_Samples_AreThere() =>
         Assert.All(
