@@ -1,7 +1,6 @@
 using System.Buffers.Binary;
 using System.Numerics;
 using System.Runtime.CompilerServices;
-using System.Runtime.InteropServices;
 using System.Runtime.Intrinsics.X86;
 
 namespace MappedFileQueues.Memory;
@@ -60,7 +59,7 @@ internal static class Crc32C
 
         for (; i < whole; i += 8)
             running = Step(running, Load(ref source, i));
-        return (uint)((length & 7) == 0 ? running : Step(running, LoadTail(ref Unsafe.Add(ref source, whole), length & 7)));
+        return (uint)((length & 7) == 0 ? running : Step(running, LoadTail(ref source, length)));
     }
 
     /// <summary>
@@ -90,7 +89,7 @@ internal static class Crc32C
             running = Step(running, Load(ref source, 56));
         return (uint)((length & 7) == 0
             ? running
-            : Step(running, LoadTail(ref Unsafe.Add(ref source, length & ~7), length & 7)));
+            : Step(running, LoadTail(ref source, length)));
     }
 
     /// <summary>As <see cref="CopyAndAppend"/>, for a length that is constant at the call site.</summary>
@@ -120,8 +119,9 @@ internal static class Crc32C
     }
 
     /// <summary>
-    /// Copies and continues from <paramref name="crc"/> in the same pass. Each byte is loaded once, so the checksum matches what
-    /// was stored even when another thread changes the source meanwhile.
+    /// Copies and continues from <paramref name="crc"/> in the same pass. What is stored is what was loaded for the checksum, so
+    /// they match even when another thread changes the source meanwhile. The last word is stored whole: the destination ends
+    /// at a multiple of 8.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static uint CopyAndAppend(uint crc, ref byte destination, ref byte source, int length)
@@ -131,28 +131,18 @@ internal static class Crc32C
         ulong running = crc;
         for (; i + 32 <= whole; i += 32)
         {
-            ulong a = Load(ref source, i);
-            ulong b = Load(ref source, i + 8);
-            ulong c = Load(ref source, i + 16);
-            ulong d = Load(ref source, i + 24);
-            Store(ref destination, i, a);
-            Store(ref destination, i + 8, b);
-            Store(ref destination, i + 16, c);
-            Store(ref destination, i + 24, d);
-            running = Step(Step(Step(Step(running, a), b), c), d);
+            running = CopyWord(running, ref destination, ref source, i);
+            running = CopyWord(running, ref destination, ref source, i + 8);
+            running = CopyWord(running, ref destination, ref source, i + 16);
+            running = CopyWord(running, ref destination, ref source, i + 24);
         }
 
         for (; i < whole; i += 8)
-        {
-            ulong a = Load(ref source, i);
-            Store(ref destination, i, a);
-            running = Step(running, a);
-        }
-
+            running = CopyWord(running, ref destination, ref source, i);
         if ((length & 7) == 0)
             return (uint)running;
-        ulong tail = LoadTail(ref Unsafe.Add(ref source, whole), length & 7);
-        StoreTail(ref Unsafe.Add(ref destination, whole), tail, length & 7);
+        ulong tail = LoadTail(ref source, length);
+        Store(ref destination, whole, tail);
         return (uint)Step(running, tail);
     }
 
@@ -187,16 +177,27 @@ internal static class Crc32C
     private static void Store(ref byte destination, nint index, ulong value) =>
         Unsafe.WriteUnaligned(ref Unsafe.Add(ref destination, index), value);
 
-    /// <summary>Loads 1 to 7 bytes without reading past them; the rest of the word is zero.</summary>
-    private static ulong LoadTail(ref byte source, int count)
+    /// <summary>
+    /// The bytes after the last whole word of a source, 1 to 7, with zeros above them; nothing outside the source is read. No call:
+    /// the compiler would keep everything in memory, the running value too, that has to survive one.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    private static ulong LoadTail(ref byte source, int length)
     {
-        ulong value = 0;
-        MemoryMarshal.CreateReadOnlySpan(ref source, count)
-            .CopyTo(MemoryMarshal.AsBytes(MemoryMarshal.CreateSpan(ref value, 1)));
-        return value;
-    }
+        int count = length & 7;
+        // The word that ends where the source ends.
+        if (length > 8)
+            return Load(ref source, length - 8) >> (64 - (count * 8));
+        // Two halves that may overlap.
+        if (count >= 4)
+        {
+            return Unsafe.ReadUnaligned<uint>(ref source)
+                | ((ulong)Unsafe.ReadUnaligned<uint>(ref Unsafe.Add(ref source, count - 4)) << ((count - 4) * 8));
+        }
 
-    private static void StoreTail(ref byte destination, ulong value, int count) =>
-        MemoryMarshal.AsBytes(MemoryMarshal.CreateReadOnlySpan(ref value, 1))[..count]
-            .CopyTo(MemoryMarshal.CreateSpan(ref destination, count));
+        // The first, the middle and the last byte, which may be the same.
+        return source
+            | ((ulong)Unsafe.Add(ref source, count >> 1) << ((count >> 1) * 8))
+            | ((ulong)Unsafe.Add(ref source, count - 1) << ((count - 1) * 8));
+    }
 }

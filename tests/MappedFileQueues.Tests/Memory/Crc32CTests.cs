@@ -45,7 +45,7 @@ public sealed class Crc32CTests
     }
 
     [Fact]
-    public void CopyAndAppend_EveryLengthAndAlignment_CopiesAndAgreesWithAppendAndTouchesNothingElse()
+    public void CopyAndAppend_EveryLengthAndAlignment_CopiesWholeWordsAndAgreesWithAppendAndTouchesNothingElse()
     {
         byte[] source = new byte[256];
         new Random(4).NextBytes(source);
@@ -56,7 +56,9 @@ public sealed class Crc32CTests
                 byte[] destination = Guarded();
                 uint crc = Crc32C.CopyAndAppend(9, ref destination[start], ref source[8 - start], length);
                 Assert.Equal(Crc32C.Append(9, ref source[8 - start], length), crc);
-                ExpectCopied(source.AsSpan(8 - start, length), destination, start);
+                byte[] filled = new byte[(length + 7) / 8 * 8];
+                source.AsSpan(8 - start, length).CopyTo(filled);
+                ExpectCopied(filled, destination, start);
             }
         }
     }
