@@ -178,8 +178,8 @@ internal static class Crc32C
         Unsafe.WriteUnaligned(ref Unsafe.Add(ref destination, index), value);
 
     /// <summary>
-    /// The bytes after the last whole word of a source, 1 to 7, with zeros above them; nothing outside the source is read. No call:
-    /// the compiler would keep everything in memory, the running value too, that has to survive one.
+    /// The bytes after the last whole word of a source, 1 to 7, with zeros above them; nothing outside the source is read. It is
+    /// inlined: the compiler keeps in memory whatever has to survive a call, the running value too.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     private static ulong LoadTail(ref byte source, int length)
