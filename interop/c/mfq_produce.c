@@ -348,7 +348,7 @@ static int is_passed(const mfq_producer *p) {
         && p->lane.segment.start >= (int64_t)control(r, C_LOG_START);
 }
 
-/* Calls nothing: what the words are worth is for the one above. */
+/* As is_passed, but calls nothing and believes the words: where they are damaged it may say yes. */
 static inline int may_be_passed(const mfq_producer *p) {
     uint64_t offset = (uint64_t)p->lane.offset;
     return offset < control(p->store, C_CONFIRMED) || offset < control(p->store, C_TAIL);

@@ -87,9 +87,7 @@ internal static class Crc32C
             running = Step(running, Load(ref source, 48));
         if (length >= 64)
             running = Step(running, Load(ref source, 56));
-        return (uint)((length & 7) == 0
-            ? running
-            : Step(running, LoadTail(ref source, length)));
+        return (uint)((length & 7) == 0 ? running : Step(running, LoadTail(ref source, length)));
     }
 
     /// <summary>As <see cref="CopyAndAppend"/>, for a length that is constant at the call site.</summary>

@@ -191,7 +191,7 @@ internal sealed unsafe partial class FlushEngine
         // What a removal has overtaken is confirmed at its end.
         if (walk.FindContiguousEnd(confirmed, confirmed + 1) == confirmed && walk.ClaimInTheWay == 0
             && confirmed >= _store.LogStart && confirmed == _store.ConfirmedOffset)
-            throw _store.Corrupt(confirmed, 0, _store.Window.StartOf(confirmed) + _store.Window.SegmentLength - confirmed);
+            throw _store.Corrupt(confirmed, 0);
     }
 
     /// <summary>Takes the lock between processes, or sleeps once until its holder wakes the waiters.</summary>

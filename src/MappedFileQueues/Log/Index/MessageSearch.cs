@@ -160,7 +160,7 @@ internal sealed class MessageSearch(
     private static Exception Corrupt(LogView log, long at)
     {
         log.ThrowIfReplaced();
-        return log.Corrupt(at, 0, log.Window.StartOf(at) + log.Window.SegmentLength - at);
+        return log.Corrupt(at, 0);
     }
 
     private void ThrowIfStill(long oldest, long at)

@@ -73,7 +73,7 @@ internal static unsafe class FrameStarts
         new MessageCounter(log.Directory, log.Meta, log.Checksum).FindFromEnd(count, end, () => log.LogStart, at =>
         {
             log.ThrowIfReplaced();
-            return log.Corrupt(at, 0, log.Window.StartOf(at) + log.Window.SegmentLength - at);
+            return log.Corrupt(at, 0);
         });
 
     /// <summary>Like <see cref="FindEnd"/>, but reads. It does not chase a fast producer forever.</summary>

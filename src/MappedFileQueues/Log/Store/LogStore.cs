@@ -161,7 +161,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         }
 
         return IsDamage(header, claim, offset)
-            ? throw Corrupt(offset, claim, Window.StartOf(offset) + Window.SegmentLength - offset)
+            ? throw Corrupt(offset, claim)
             : Claims.TryRepair(header, claim, offset);
     }
 
