@@ -196,11 +196,11 @@ internal sealed unsafe class SegmentRoller(
             header = SharedWord.ReadAcquire(segment.HeaderAt(position));
             // A frame was here. What follows it was published, and a claim would overwrite it.
             if (header == 0)
-                throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
+                throw store.Corrupt(segment.Start + position, header);
         }
 
         if (!FrameHeader.IsPlausible(header, segment.SegmentLength - position))
-            throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
+            throw store.Corrupt(segment.Start + position, header);
         if (lane.IsExclusive)
             ThrowIfForeign(lane, segment, position, header);
         lane.Next += FrameHeader.FrameLength(FrameHeader.Length(header));

@@ -254,9 +254,8 @@ internal sealed unsafe class SharedAppender : LogAppender
         if (SharedWord.ReadAcquire((ulong*)lane.Next) != 0)
             return;
         long offset = lane.Offset;
-        long room = lane.Segment!.End - offset;
         EndCall(lane);
-        throw Store.Corrupt(offset, 0, room);
+        throw Store.Corrupt(offset, 0);
     }
 
     protected override void Publish(AppendLane lane, ulong header, long length)

@@ -178,11 +178,11 @@ internal unsafe struct FrameWalk(LogStore store)
                 // P4 acquire: once more; pairs with P1 release and P3 full.
                 header = SharedWord.ReadAcquire((ulong*)(first + position));
                 if (header == 0)
-                    throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
+                    throw store.Corrupt(segment.Start + position, header);
             }
 
             if (!FrameHeader.IsPlausible(header, segment.SegmentLength - position))
-                throw store.Corrupt(segment.Start + position, header, segment.SegmentLength - position);
+                throw store.Corrupt(segment.Start + position, header);
             FrameState state = FrameHeader.State(header);
             if (state == FrameState.Claimed)
             {

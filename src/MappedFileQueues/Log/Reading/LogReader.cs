@@ -425,7 +425,7 @@ internal sealed unsafe partial class LogReader(
                     log.ThrowIfReplaced();
                     throw room == 0
                         ? LogErrors.Missing(log.Path, log.Window.StartOf(Offset), Offset)
-                        : log.Corrupt(Offset, header, room);
+                        : log.Corrupt(Offset, header);
                 }
 
                 wasPassed = true;
@@ -433,16 +433,16 @@ internal sealed unsafe partial class LogReader(
             }
 
             if (!FrameHeader.IsPlausible(header, room))
-                throw log.Corrupt(Offset, header, room);
+                throw log.Corrupt(Offset, header);
             FrameState state = FrameHeader.State(header);
             if (state == FrameState.Claimed)
-                return log.IsDamage((ulong*)_next, header, Offset) ? throw log.Corrupt(Offset, header, room) : ReadStatus.Claim;
+                return log.IsDamage((ulong*)_next, header, Offset) ? throw log.Corrupt(Offset, header) : ReadStatus.Claim;
             length = FrameHeader.Length(header);
             ThrowIfTruncated(length);
             if (state != FrameState.Padding)
                 ReachFrame(length);
             if ((_verifies || state == FrameState.Padding) && !_checksum.Matches(header, Offset, ref _next[FrameHeader.Size]))
-                throw log.Corrupt(Offset, header, room);
+                throw log.Corrupt(Offset, header);
             if (state == FrameState.Padding)
             {
                 _next += FrameHeader.FrameLength(length);
@@ -455,7 +455,7 @@ internal sealed unsafe partial class LogReader(
             if (FrameHeader.IsExtended(header))
             {
                 if (!HeaderBlock.TryGetLength(ref *payload, length, out int block))
-                    throw log.Corrupt(Offset, header, room);
+                    throw log.Corrupt(Offset, header);
                 payload += block;
                 length -= block;
             }

@@ -6,11 +6,13 @@ namespace MappedFileQueues.Log.Store;
 /// <summary>The errors that every walker can meet; their texts are in one place.</summary>
 internal static class LogErrors
 {
-    public static QueueCorruptException Corrupt(SegmentWindow window, long offset, ulong header, long room)
+    public static QueueCorruptException Corrupt(SegmentWindow window, long offset, ulong header)
     {
-        string file = StoreNames.Segment(window.StartOf(offset));
+        long start = window.StartOf(offset);
+        string file = StoreNames.Segment(start);
         return new QueueCorruptException($"A frame is damaged: offset={offset}, file={file}, "
-            + $"state={(uint)FrameHeader.State(header)}, length={FrameHeader.Length(header)}, room={room}, "
+            + $"state={(uint)FrameHeader.State(header)}, length={FrameHeader.Length(header)}, "
+            + $"room={start + window.SegmentLength - offset}, "
             + $"checksum={FrameHeader.HighHalf(header):x8}."
             + " What lies before it can be read; restore the file, or run `mfq repair`.", file, offset);
     }

@@ -110,9 +110,5 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     }
 
     /// <summary>The exception for an impossible frame.</summary>
-    public QueueCorruptException Corrupt(long offset, ulong header, long room) => LogErrors.Corrupt(Window, offset, header, room);
-
-    /// <summary>The same; the room of the frame is the rest of its segment.</summary>
-    public QueueCorruptException Corrupt(long offset, ulong header) =>
-        Corrupt(offset, header, Window.StartOf(offset) + Window.SegmentLength - offset);
+    public QueueCorruptException Corrupt(long offset, ulong header) => LogErrors.Corrupt(Window, offset, header);
 }
