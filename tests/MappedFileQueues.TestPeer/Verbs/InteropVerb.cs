@@ -16,6 +16,8 @@ internal static class InteropVerb
             StorePath = arguments[1],
             SegmentSize = 64 * 1024,
             LockTimeout = TimeSpan.FromSeconds(10),
+            ProducerMode = arguments[2].StartsWith("exclusive", StringComparison.Ordinal)
+                ? ProducerMode.Exclusive : ProducerMode.Shared,
             Durability = arguments[2].Contains("-group", StringComparison.Ordinal)
                 ? DurabilityLevel.Group : DurabilityLevel.PageCache,
         });
@@ -34,6 +36,8 @@ internal static class InteropVerb
         {
             producer.Produce(Encoding.UTF8.GetBytes(
                 string.Create(CultureInfo.InvariantCulture, $"{word} {i} {new string('.', i % 50)}!")));
+            if (mode.Contains("-flush", StringComparison.Ordinal) && i % 100 == 99)
+                queue.Flush();
             Console.WriteLine(i);
             if (mode.Contains("-bursts", StringComparison.Ordinal) && i % 16 == 15)
                 Thread.Sleep(2);

@@ -117,6 +117,7 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
     /// and producers sync.
     /// </summary>
     [Fact]
+    [Trait("Category", "Laboratory")]
     public void Open_DamagedStores_NeverCrashesAndGivesNoWrongMessage()
     {
         using var scratch = new TempStore(Directory.Exists("/dev/shm") ? "/dev/shm" : Path.GetTempPath());
@@ -131,6 +132,7 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
     /// A short run; the head of interop/c/fuzz_reader.c has the command of the long ones. Without clang its inputs are blind.
     /// </summary>
     [Fact]
+    [Trait("Category", "Laboratory")]
     public void Fuzz_DamagedStores_NeverCrashesAndGivesNoWrongMessage()
     {
         using var stores = new TempStore(Directory.Exists("/dev/shm") ? "/dev/shm" : Path.GetTempPath());

@@ -5,7 +5,7 @@ using System.Text;
 namespace MappedFileQueues.Tests.Interop;
 
 /// <summary>
-/// Producers and consumers in C#, C and Python on one store at once. Each is stopped now and then, killed at any
+/// Producers and consumers in C, Python and C#, on both platforms, with one store. Each is stopped now and then, killed at any
 /// moment and started again, while segments are removed and used again. Each prints what it has done: a producer each message
 /// after it was appended, a consumer each one before it commits it. So every consumer has to see every message once and in the
 /// same order; of a producer that was killed, all that it said and at most one message more.
@@ -15,27 +15,45 @@ public sealed class ProducerMatrixTests
 {
     /// <summary>A laboratory may want more.</summary>
     private static readonly TimeSpan s_storm = TimeSpan.FromSeconds(int.Parse(
-        Environment.GetEnvironmentVariable("MFQ_MATRIX_SECONDS") ?? "12", CultureInfo.InvariantCulture));
+        Environment.GetEnvironmentVariable("MFQ_MATRIX_SECONDS") ?? "8", CultureInfo.InvariantCulture));
 
     private readonly int _seed = Environment.TickCount;
     private readonly Dictionary<string, int> _said = new(StringComparer.Ordinal);
     private int _kills;
     private int _stops;
 
+    private static string[] InC => [CLibrary.Checked];
+
+    private static string[] InCSharp => ["dotnet", "exec", Repository.TestPeerPath, "interop"];
+
+    private static string[] Portable => ["dotnet", "exec", Repository.TestPeerPath, "--portable", "interop"];
+
+    private static string[] InPython => PythonPackage.Program;
+
     [Fact]
-    public async Task ProduceAndConsume_KilledInEveryLanguage_EachMessageComesOnceAndInOrder()
+    public async Task Produce_SharedInEveryLanguage_EachMessageComesOnceAndInOrder()
     {
         Vectors.SkipWithoutPython();
-        string[] inC = [CLibrary.Checked];
-        string[] inPython = PythonPackage.Program;
-        string[] inCSharp = ["dotnet", "exec", Repository.TestPeerPath, "interop"];
-        (string Name, string[] Program, string Mode)[] producers =
-        [
-            ("c1", inC, "shared-bursts"), ("c2", inC, "shared-group"), ("c3", inC, "shared-flush-bursts"),
-            ("s1", inCSharp, "shared-bursts"), ("s2", inCSharp, "shared-group"),
-            ("p1", inPython, "shared-bursts"), ("p2", inPython, "shared-flush-bursts"),
-        ];
-        (string Name, string[] Program)[] consumers = [("by-c", inC), ("by-python", inPython), ("by-csharp", inCSharp)];
+        await RunAsync(
+            new("c1", ["shared-bursts"], InC), new("c2", ["shared-group"], InC), new("c3", ["shared-flush-bursts"], InC),
+            new("s1", ["shared-bursts"], InCSharp), new("s2", ["shared-group"], InCSharp),
+            new("portable", ["shared-flush-bursts"], Portable),
+            new("p1", ["shared-bursts"], InPython), new("p2", ["shared-flush-bursts"], InPython));
+    }
+
+    /// <summary>Each continues, perhaps in the middle of a message, where one in another language was killed.</summary>
+    [Fact]
+    public async Task Produce_ExclusiveInEveryLanguageInTurn_EachMessageComesOnceAndInOrder()
+    {
+        Vectors.SkipWithoutPython();
+        await RunAsync(new Turns(
+            "x", ["exclusive-bursts", "exclusive-group", "exclusive-flush"], InC, InCSharp, InPython, Portable));
+    }
+
+    private async Task RunAsync(params Turns[] producers)
+    {
+        (string Name, string[] Program)[] consumers =
+            [("by-c", InC), ("by-python", InPython), ("by-csharp", InCSharp), ("by-portable", Portable)];
         using var store = new TempStore();
         using MappedFileQueue queue = InteropStore.Open(store);
         queue.SetRetention(new RetentionOptions { MaxBytes = 128 * 1024, KeepUnconsumed = true });
@@ -46,12 +64,15 @@ public sealed class ProducerMatrixTests
         using var produced = new CancellationTokenSource();
         Task<List<string>> everything = Task.Run(() => ConsumeAll(oracle, produced.Token), CancellationToken.None);
         Task[] producing = [.. producers.Select((one, i) => Task.Run(
-            () => ProduceAgainAndAgain(store, one.Name, one.Program, one.Mode, new Random(_seed + i), end.Token),
+            () => ProduceAgainAndAgain(store, one, new Random(_seed + i), end.Token),
             CancellationToken.None))];
         Task<List<string>>[] consuming = [.. consumers.Select((one, i) => Task.Run(
             () => ConsumeAgainAndAgain(store, one.Name, one.Program, new Random(_seed - i - 1), end.Token),
             CancellationToken.None))];
         await Task.Delay(s_storm, CancellationToken.None);
+        // On a busy machine it takes longer.
+        Eventually.True(() => queue.GetInfo().LogStart > 0, "a segment is removed");
+        Eventually.True(() => _kills >= 3 * (producers.Length + consumers.Length) / 2, "every process was killed");
         await end.CancelAsync();
         await Task.WhenAll(producing);
         await produced.CancelAsync();
@@ -69,23 +90,22 @@ public sealed class ProducerMatrixTests
 
         // No claim is left anywhere.
         Assert.Equal(queue.Producer.Offset, queue.Flush());
-        using MappedFileReader oldest = MappedFileReader.Open(store.StorePath);
-        Assert.True(oldest.Offset > 0, "no segment was removed meanwhile");
-        Assert.True(_kills >= 3 * (producers.Length + consumers.Length) / 2, $"{_kills} kills");
         TestContext.Current.TestOutputHelper?.WriteLine(
             $"seed={_seed}: {all.Count} messages of {_said.Count} producers, {_kills} kills, {_stops} stops, "
             + $"{queue.GetInfo().RepairCount} repairs");
     }
 
     /// <summary>Each incarnation has a word of its own. The last one ends by itself.</summary>
-    private void ProduceAgainAndAgain(
-        TempStore store, string name, string[] program, string mode, Random random, CancellationToken end)
+    private void ProduceAgainAndAgain(TempStore store, Turns turns, Random random, CancellationToken end)
     {
         for (int i = 0; ; i++)
         {
             bool isLast = end.IsCancellationRequested;
-            string word = string.Create(CultureInfo.InvariantCulture, $"{name}x{i}");
-            using ChildProcess run = Start(program, "produce", store.StorePath, mode, word, "0", isLast ? "200" : "100000000");
+            string word = string.Create(CultureInfo.InvariantCulture, $"{turns.Name}x{i}");
+            string count = isLast ? "200" : "100000000";
+            string[] program = turns.Programs[i % turns.Programs.Length];
+            using ChildProcess run = Start(
+                program, "produce", store.StorePath, turns.Modes[i % turns.Modes.Length], word, "0", count);
             if (isLast)
                 run.ExpectExit(deadline: TimeSpan.FromMinutes(2));
             else
@@ -178,4 +198,7 @@ public sealed class ProducerMatrixTests
     private static ChildProcess Start(string[] program, params string[] arguments) => ChildProcess.Start(
         new ProcessStartInfo(program[0], [.. program[1..], .. arguments]),
         new Dictionary<string, string>(PythonPackage.VariablesWithLibrary) { ["DOTNET_TieredPGO"] = "0" });
+
+    /// <summary>What one producer is in turn, each killed before the next begins.</summary>
+    private sealed record Turns(string Name, string[] Modes, params string[][] Programs);
 }

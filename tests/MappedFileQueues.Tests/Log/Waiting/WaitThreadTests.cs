@@ -10,17 +10,17 @@ namespace MappedFileQueues.Tests.Log.Waiting;
 public sealed class WaitThreadTests
 {
     [Theory]
-    [InlineData(128, 1)]
-    [InlineData(8, 15)]
-    [InlineData(1, 100)]
-    public async Task ConsumeAsync_ThousandWaitsOverHundredQueues_ShareTheThreads(int words, int threads)
+    [InlineData(128, 100, 1)]
+    [InlineData(8, 20, 3)]
+    [InlineData(1, 20, 20)]
+    public async Task ConsumeAsync_TenWaitsOnEachOfManyQueues_ShareTheThreads(int words, int count, int threads)
     {
         FewWords os = FewWords.Use(words);
         using TempStore folder = new(createStoreFolder: true);
         var queues = new List<MappedFileQueue<long>>();
         try
         {
-            for (int i = 0; i < 100; i++)
+            for (int i = 0; i < count; i++)
                 queues.Add(new MappedFileQueue<long>(Options(folder, i)));
             MappedFileConsumer<long>[] consumers =
                 [.. queues.SelectMany(queue => Enumerable.Range(0, 10).Select(i => queue.OpenConsumer($"c{i}")))];
