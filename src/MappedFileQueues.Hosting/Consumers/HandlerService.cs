@@ -54,7 +54,8 @@ internal abstract class HandlerService<T> : BackgroundService
         Meter = meter.ForConsumer(queue.Name, consumer);
         State = new ConsumerState(
             queue.Name, consumer, key, handler.HandlerName, options.HandlerTimeMax, queue.Options.TimeProvider);
-        LetterPath = options.DeadLetterPath ?? Path.TrimEndingDirectorySeparator(queue.Options.StorePath) + "-dead-letters";
+        // A relative path is one in the folder in which the process works now: letters and health come later.
+        LetterPath = Path.GetFullPath(options.DeadLetterPath ?? GroupLetters.PathBeside(queue.Options.StorePath));
         if (StorePaths.AreSame(LetterPath, queue.Options.StorePath))
         {
             throw new InvalidOperationException($"{section}:{nameof(options.DeadLetterPath)} is the queue's own store: its "

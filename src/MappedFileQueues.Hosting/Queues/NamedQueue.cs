@@ -19,6 +19,8 @@ internal sealed class NamedQueue
         Name = name;
         Options = options;
         options.StampTraceContext |= options.PropagateTraces;
+        // A queue that is opened on first use may find the process in another folder.
+        options.StorePath = Path.GetFullPath(options.StorePath);
         Logger = new QuietLogger(logger);
         Watch = new StoreWatch(this);
     }

@@ -11,8 +11,10 @@ internal sealed class GroupLetters(StoreEngine engine, MappedFileQueueOptions op
 {
     private const string Suffix = "-dead-letters";
 
-    private readonly DeadLetterBox _box = new(
-        path ?? Path.TrimEndingDirectorySeparator(options.StorePath) + Suffix, options);
+    private readonly DeadLetterBox _box = new(path ?? PathBeside(options.StorePath), options);
+
+    /// <summary>Where the letters of a queue go unless its user says otherwise.</summary>
+    public static string PathBeside(string storePath) => Path.TrimEndingDirectorySeparator(storePath) + Suffix;
 
     /// <summary>
     /// What such a box needs of the options of a queue, which belong to the user. A relative path is one in the folder in which

@@ -91,6 +91,21 @@ public sealed class AppendFileDayTests : IDisposable
         Assert.Equal("yesterday and on", File.ReadAllText(RolledPaths().Single()));
     }
 
+    /// <summary>
+    /// The closed file of a machine whose clock was far ahead was deleted at once: nanoseconds since 1970 count to 2262 only.
+    /// </summary>
+    [Theory]
+    [InlineData(2261)]
+    [InlineData(2300)]
+    public void RetainedAge_FileOfTheFarFuture_Stays(int year)
+    {
+        string closed = _temp.PathOf("app.roll-000001.log");
+        File.WriteAllText(closed, "new");
+        File.SetLastWriteTimeUtc(closed, new DateTime(year, 1, 1, 0, 0, 0, DateTimeKind.Utc));
+        using AppendFileStream stream = new(FilePath, new AppendFileOptions { RetainedAge = TimeSpan.FromDays(7) });
+        Assert.Equal([closed], RolledPaths());
+    }
+
     [Fact]
     public void RetainedAge_OldFilesAtOpeningAndLater_Go()
     {

@@ -330,8 +330,11 @@ internal struct LinuxStatx
     /// <summary>The creation time, in nanoseconds since 1970; 0 where the file system does not know.</summary>
     public readonly long Birth => (Mask & HasBirth) == 0 ? 0 : BirthSeconds * NanosecondsPerSecond + BirthNanoseconds;
 
-    /// <summary>The time of the last write, in nanoseconds since 1970.</summary>
-    public readonly long Modified => ModifiedSeconds * NanosecondsPerSecond + ModifiedNanoseconds;
+    /// <summary>
+    /// The time of the last write, in nanoseconds since 1970; for a time after 2262, which files may have, the last one that fits.
+    /// </summary>
+    public readonly long Modified => (long)Int128.Clamp(
+        (Int128)ModifiedSeconds * NanosecondsPerSecond + ModifiedNanoseconds, long.MinValue, long.MaxValue);
 
     /// <summary>The type bits say "regular file".</summary>
     public readonly bool IsRegularFile => (Mode & 0xF000) == 0x8000;
