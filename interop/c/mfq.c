@@ -1013,10 +1013,10 @@ mfq_status mfq_seek(mfq_reader *r, int64_t start, mfq_error *error) {
         return mfqi_fail(error, MFQ_E_ARGUMENT, start, "An offset is not negative.");
     int64_t epoch = epoch_now(r);
     int is_same = epoch == r->epoch; /* a recovery may have put other files in the segments' places */
-    r->epoch = epoch;
     mfq_status status = mfqi_find_start(r, start, &offset, error);
     if (status != MFQ_OK)
         return status;
+    r->epoch = epoch;
     r->in_hand = 0;
     /* Not backwards: pages before the place where the segment was entered were not asked for. */
     const struct segment *mapped = &r->place.segment;

@@ -191,11 +191,11 @@ class Reader:
     def seek(self, start: int) -> None:
         """Moves to an offset, EARLIEST or LATEST."""
         epoch = self._epoch_now()
+        offset = self._find(start)
         if epoch != self._epoch:
             # A recovery may have put other files in the segments' places.
             self._segment = None
         self._epoch = epoch
-        offset = self._find(start)
         self._in_hand = 0
         self._move(offset)
 
