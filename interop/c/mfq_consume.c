@@ -372,7 +372,10 @@ static mfq_status attach_locked(mfq_reader *r, mfq_error *error) {
     mfq_status status = map_control_attached(r, error);
     if (status != MFQ_OK)
         return status;
-    struct record checkpoint = mfqi_read_record(r, "offset/producer.checkpoint");
+    struct record checkpoint;
+    status = mfqi_read_checkpoint(r, &checkpoint, error);
+    if (status != MFQ_OK)
+        return status;
     r->checkpoint = checkpoint.offset;
     errno = 0;
     if (is_alone && needs_recovery(r))

@@ -95,6 +95,24 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
         Assert.Equal(["consume recovery 0", "produce recovery"], run.Lines.Skip(1));
     }
 
+    /// <summary>
+    /// A checkpoint that could not be opened counted as none: the next one was written over the newer slot, with the number of
+    /// the first one, so that an older one was the newest.
+    /// </summary>
+    [Fact]
+    public void Attach_CheckpointCannotBeOpened_SaysSo()
+    {
+        Assert.SkipUnless(InteropTools.Has("strace"), "strace is not installed");
+        using var store = new TempStore();
+        InteropStore.Open(store).Dispose();
+        using ChildProcess run = ChildProcess.Start(new ProcessStartInfo("strace", [
+            "-qq", "-o", "/dev/null", "-P", "offset/producer.checkpoint", "-e", "trace=openat",
+            "-e", "inject=openat:error=EMFILE", CLibrary.Fast, "attach", store.StorePath,
+        ]));
+        run.ExpectExit();
+        Assert.Equal(["consume disk 0", "produce disk"], run.Lines.Skip(1));
+    }
+
     /// <summary>Calls that meet missing files said that the disk had failed.</summary>
     [Fact]
     public void Calls_StoreIsGone_SayThatItWasDeleted()
