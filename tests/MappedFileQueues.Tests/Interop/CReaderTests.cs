@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using System.Text;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Tests.Interop;
 
@@ -111,6 +112,24 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
         ]));
         run.ExpectExit();
         Assert.Equal(["consume disk 0", "produce disk"], run.Lines.Skip(1));
+    }
+
+    /// <summary>
+    /// Alone in a store that had no checkpoint for long it walked as long as that took, with `open` held: others gave up after
+    /// 30 s, and said that the store was in use.
+    /// </summary>
+    [Fact]
+    public void Attach_WalkTakesMoreThanTenSeconds_LeavesTheStoreToARecovery()
+    {
+        using var store = new TempStore();
+        using (MappedFileQueue queue = InteropStore.Open(store))
+            queue.Producer.Produce(InteropStore.Message(0));
+        using ChildProcess run = CLibrary.StartStopping("RecoveryWalked", 1, "attach", store.StorePath);
+        Eventually.Equal(true, () => ProcFiles.IsStopped(run.Id));
+        Thread.Sleep(TimeSpan.FromSeconds(10.1));
+        run.Continue();
+        run.ExpectExit();
+        Assert.StartsWith("consume recovery", run.Lines[1], StringComparison.Ordinal);
     }
 
     /// <summary>Calls that meet missing files said that the disk had failed.</summary>
