@@ -387,12 +387,14 @@ struct record mfqi_read_record(const mfq_reader *r, const char *name) {
     struct record newest;
     struct stat status;
     memset(&newest, 0, sizeof newest);
-    int fd = mfqi_open_file(r->directory, name, O_RDONLY, &status);
+    int fd = mfqi_open_file(r->directory, name, O_RDONLY, &status), code = fd < 0 && errno != ENOENT ? errno : 0;
     for (int slot = 0; fd >= 0 && slot < 2; slot++) {
         uint8_t bytes[64];
         struct record found;
         uint32_t sum;
-        if (mfqi_read_at(fd, bytes, sizeof bytes, slot * PAGE) != (ssize_t)sizeof bytes)
+        ssize_t n = mfqi_read_at(fd, bytes, sizeof bytes, slot * PAGE);
+        code = n < 0 ? errno : code;
+        if (n != (ssize_t)sizeof bytes)
             continue;
         memset(&found, 0, sizeof found);
         memcpy(&sum, bytes + 60, 4);
@@ -407,7 +409,15 @@ struct record mfqi_read_record(const mfq_reader *r, const char *name) {
     }
     if (fd >= 0)
         close(fd);
+    newest.error = newest.is_there ? 0 : code;
     return newest;
+}
+
+mfq_status mfqi_read_checkpoint(const mfq_reader *r, struct record *checkpoint, mfq_error *error) {
+    static const char name[] = "offset/producer.checkpoint";
+    *checkpoint = mfqi_read_record(r, name);
+    errno = checkpoint->error;
+    return errno == 0 ? MFQ_OK : mfqi_fail_disk(r, error, -1, name);
 }
 
 /* ---- the log start ---- */
@@ -732,7 +742,9 @@ mfq_status mfqi_look_at_claim(const mfq_reader *r, const struct place *p, uint64
     memset(&checkpoint, 0, sizeof checkpoint);
     if (!is_recovered(r)) {
         int is_valid = mfqi_is_cold_block_valid(r);
-        checkpoint = mfqi_read_record(r, "offset/producer.checkpoint");
+        mfq_status status = mfqi_read_checkpoint(r, &checkpoint, error);
+        if (status != MFQ_OK)
+            return status;
         if (is_valid || !checkpoint.is_there || !mfqi_is_this_boot(r, checkpoint.boot))
             return p->offset < r->checkpoint ? mfqi_corrupt(r, p, error, "a claim below the checkpoint") : MFQ_EMPTY;
     }
@@ -934,8 +946,12 @@ static mfq_status go_on_after_cut(mfq_reader *r, mfq_error *error) {
     int64_t offset = r->place.offset, cut = find_cut(r), epoch = epoch_now(r);
     if (cut < 0)
         return mfqi_fail_disk(r, error, offset, "salvage");
-    r->checkpoint = mfqi_read_record(r, "offset/producer.checkpoint").offset;
-    mfq_status status = mfqi_is_frame_start(r, offset, error);
+    struct record checkpoint;
+    mfq_status status = mfqi_read_checkpoint(r, &checkpoint, error);
+    if (status != MFQ_OK)
+        return status;
+    r->checkpoint = checkpoint.offset;
+    status = mfqi_is_frame_start(r, offset, error);
     if (status < 0)
         return status;
     if (offset > cut || status == MFQ_EMPTY)
@@ -1013,10 +1029,10 @@ mfq_status mfq_seek(mfq_reader *r, int64_t start, mfq_error *error) {
         return mfqi_fail(error, MFQ_E_ARGUMENT, start, "An offset is not negative.");
     int64_t epoch = epoch_now(r);
     int is_same = epoch == r->epoch; /* a recovery may have put other files in the segments' places */
-    r->epoch = epoch;
     mfq_status status = mfqi_find_start(r, start, &offset, error);
     if (status != MFQ_OK)
         return status;
+    r->epoch = epoch;
     r->in_hand = 0;
     /* Not backwards: pages before the place where the segment was entered were not asked for. */
     const struct segment *mapped = &r->place.segment;
@@ -1200,9 +1216,11 @@ mfq_status mfq_reader_open(const char *path, int64_t start, mfq_reader **reader,
     mfq_status status = mfqi_open_store(path, &r, error);
     if (status != MFQ_OK)
         return status;
+    struct record checkpoint;
     status = mfqi_map_control(r, 0, error);
+    if (status == MFQ_OK)
+        status = mfqi_read_checkpoint(r, &checkpoint, error);
     if (status == MFQ_OK) {
-        struct record checkpoint = mfqi_read_record(r, "offset/producer.checkpoint");
         r->checkpoint = checkpoint.offset;
         r->epoch = checkpoint.epoch;
         status = mfq_seek(r, start, error);

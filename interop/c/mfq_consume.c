@@ -250,13 +250,13 @@ static int are_readers_within(const mfq_reader *r, int64_t end) {
 }
 
 /* Whether the log ends at or after everything that was seen published, in whole batches, and nothing is after its end. */
-static int is_log_clean(mfq_reader *r) {
+static int is_log_clean(mfq_reader *r, int64_t deadline) {
     struct place p;
     mfq_message message;
     int64_t frame, length = r->info.segment_length;
-    int status, is_open_batch = 0;
+    int status = MFQ_OK, is_open_batch = 0;
     mfqi_begin_place(&p, max64(mfqi_find_log_start(r), r->checkpoint));
-    while ((status = mfqi_find_message(r, &p, 0, &message, &frame, NULL)) == MFQ_OK) {
+    while (mfqi_now_ms() < deadline && (status = mfqi_find_message(r, &p, 0, &message, &frame, NULL)) == MFQ_OK) {
         is_open_batch = state_of(load_header(&p)) == IN_BATCH;
         p.offset += frame;
     }
@@ -286,10 +286,11 @@ static int is_log_clean(mfq_reader *r) {
 /*
  * Nobody else is here. Recovery is left to C#: this process may join only where a recovery would change nothing. The boot is the
  * one in which the store was recovered last, no flush has failed, no claim is open, no Exclusive producer died at work, and
- * nothing says that memory was lost.
+ * nothing says that memory was lost. A walk of more than 10 s counts as a recovery: others wait for `open` meanwhile.
  */
 static int needs_recovery(mfq_reader *r) {
     struct place p;
+    int64_t deadline = mfqi_now_ms() + 10000;
     if (!mfqi_is_cold_block_valid(r) || control(r, C_STAGE) != 1 || !mfqi_is_this_boot(r, r->control + C_BOOT)
         || control(r, C_EXCLUSIVE) != 0 || control(r, C_CORRUPT) != 0 || mfqi_is_poisoned(r)
         || faccessat(r->directory, "poison", F_OK, 0) == 0 || is_other_file(r)
@@ -301,16 +302,17 @@ static int needs_recovery(mfq_reader *r) {
     int has_claim = 0;
     while (!has_claim) {
         int64_t room;
+        MFQ_STEP("RecoveryWalked");
         uint64_t header = mfqi_reach_header(r, &p, &room, NULL) == MFQ_OK ? load_header(&p) : 0;
         if (header == 0 || !is_plausible(header, room))
             break;
-        has_claim = state_of(header) == CLAIMED;
+        has_claim = state_of(header) == CLAIMED || mfqi_now_ms() >= deadline;
         p.offset += frame_length((uint32_t)header & LENGTH_MASK);
     }
     mfqi_leave(r, &p);
     uint64_t tail = control(r, C_TAIL);
     return has_claim || tail > (uint64_t)OFFSET_MAX || mfqi_is_frame_start(r, (int64_t)tail, NULL) != MFQ_OK
-        || !is_log_clean(r);
+        || !is_log_clean(r, deadline);
 }
 
 static mfq_status map_control_attached(mfq_reader *r, mfq_error *error) {
@@ -372,7 +374,10 @@ static mfq_status attach_locked(mfq_reader *r, mfq_error *error) {
     mfq_status status = map_control_attached(r, error);
     if (status != MFQ_OK)
         return status;
-    struct record checkpoint = mfqi_read_record(r, "offset/producer.checkpoint");
+    struct record checkpoint;
+    status = mfqi_read_checkpoint(r, &checkpoint, error);
+    if (status != MFQ_OK)
+        return status;
     r->checkpoint = checkpoint.offset;
     errno = 0;
     if (is_alone && needs_recovery(r))

@@ -150,7 +150,10 @@ static mfq_status write_checkpoint(mfq_producer *p, int64_t offset, mfq_error *e
     uint64_t epoch = control(r, C_EPOCH);
     if (mfqi_is_poisoned(r))
         return mfqi_poisoned(r, error);
-    struct record newest = mfqi_read_record(r, name);
+    struct record newest;
+    mfq_status status = mfqi_read_checkpoint(r, &newest, error);
+    if (status != MFQ_OK)
+        return status;
     int fd = mfqi_open_or_make(r, name, &state), is_written = 1;
     if (fd < 0)
         return mfqi_fail_disk(r, error, -1, name);
@@ -172,7 +175,7 @@ static mfq_status write_checkpoint(mfq_producer *p, int64_t offset, mfq_error *e
         is_written = is_written && pwrite(fd, page, PAGE, (sequence & 1) * PAGE) == PAGE;
     }
     /* Also when a record covers it already: its writer may have died before the sync. */
-    mfq_status status = !is_written ? mfqi_fail_disk(r, error, -1, name) : fdatasync(fd) == 0 ? MFQ_OK : mfqi_poison(r, error);
+    status = !is_written ? mfqi_fail_disk(r, error, -1, name) : fdatasync(fd) == 0 ? MFQ_OK : mfqi_poison(r, error);
     close(fd);
     p->checkpoint_ms = status == MFQ_OK ? mfqi_now_ms() : p->checkpoint_ms;
     MFQ_STEP("CheckpointSlotWritten");

@@ -27,7 +27,8 @@
 
 #include <linux/futex.h>
 
-#if !defined(__linux__) || !(defined(__x86_64__) || defined(__aarch64__)) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#if !defined(__linux__) || !defined(__LP64__) || !(defined(__x86_64__) || defined(__aarch64__)) \
+    || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "MappedFileQueues needs 64-bit little-endian Linux (x64, arm64)."
 #endif
 
@@ -95,6 +96,7 @@ struct record {
     int64_t sequence;
     uint8_t boot[16];
     int is_there;
+    int error;           /* errno, where nobody knows whether there is one */
 };
 
 struct mfq_reader {
@@ -226,6 +228,7 @@ int mfqi_is_cold_block_valid(const mfq_reader *r);
 int64_t mfqi_plausible(const mfq_reader *r, int at);
 int64_t mfqi_confirmed(const mfq_reader *r);
 struct record mfqi_read_record(const mfq_reader *r, const char *name);
+mfq_status mfqi_read_checkpoint(const mfq_reader *r, struct record *checkpoint, mfq_error *error);
 int64_t mfqi_find_log_start(const mfq_reader *r);
 void mfqi_segment_name(char *name, size_t size, int64_t start);
 void mfqi_leave(const mfq_reader *r, struct place *p);

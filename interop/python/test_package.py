@@ -51,6 +51,25 @@ class StoreTests(unittest.TestCase):
             messages = list(reader)
         self.assertEqual([struct.unpack_from("<q", m.data)[0] for m in messages], list(range(1000)))
 
+    def test_reader_that_is_dropped_leaves_nothing_open(self) -> None:
+        # A consumer kept its name until the process ended: the next one heard that another process had it.
+        path = self.trades(1000)
+        before = os.listdir("/proc/self/fd")
+        next(mfq.Reader(path).follow())
+        self.assertRaises(mfq.OutOfRangeError, mfq.Reader(path).seek, 8)
+        self.assertRaises(ValueError, mfq.Consumer, path, "a/b")
+        self.assertEqual(os.listdir("/proc/self/fd"), before)
+
+    def test_empty_path_is_not_the_working_directory(self) -> None:
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.trades(1))
+        self.assertRaises(ValueError, mfq.Reader, "")
+
+    def test_flags_that_are_no_byte_are_refused(self) -> None:
+        from mappedfilequeues import _producer
+
+        self.assertRaises(ValueError, _producer._block_of, mfq.Headers(trace_id=bytes(16), span_id=bytes(8), trace_flags=256))
+
     def test_seek_goes_to_frames_only(self) -> None:
         with mfq.Reader(self.trades(1000)) as reader:
             offsets = [m.offset for m in reader]

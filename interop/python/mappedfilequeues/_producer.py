@@ -136,6 +136,8 @@ def _block_of(headers: Headers) -> _Headers:
     if headers.trace_id is not None and headers.span_id is not None:
         if len(headers.trace_id) != 16 or len(headers.span_id) != 8:
             raise ValueError("A trace's id has 16 bytes, and a span's id 8.")
+        if not 0 <= (headers.trace_flags or 0) <= 255:
+            raise ValueError(f"A trace's flags are a byte: {headers.trace_flags}")
         block.fields |= TRACE
         block.trace_id, block.span_id, block.trace_flags = headers.trace_id, headers.span_id, headers.trace_flags or 0
         state = headers.trace_state.encode("ascii")

@@ -181,16 +181,21 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        # Not of a walk, which has the reader's own files.
+        if not self.__dict__.get("_is_walk", True):
+            self.close()
+
     # -- reading
 
     def seek(self, start: int) -> None:
         """Moves to an offset, EARLIEST or LATEST."""
         epoch = self._epoch_now()
+        offset = self._find(start)
         if epoch != self._epoch:
             # A recovery may have put other files in the segments' places.
             self._segment = None
         self._epoch = epoch
-        offset = self._find(start)
         self._in_hand = 0
         self._move(offset)
 
@@ -563,8 +568,7 @@ class Reader:
     def _other_place(self, offset: int) -> Reader:
         """Another place in the same store, for a walk."""
         other = object.__new__(Reader)
-        other.__dict__.update(self.__dict__)
-        other._segment, other._offset, other._in_hand, other._is_walk = None, offset, 0, True
+        other.__dict__.update(self.__dict__, _segment=None, _offset=offset, _in_hand=0, _is_walk=True)
         return other
 
     def _find(self, start: int) -> int:

@@ -96,6 +96,8 @@ class Files:
     """An open folder of a store, and what its files say."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not os.fsdecode(path):
+            raise ValueError("A path is needed.")
         self.path = os.path.realpath(os.fsdecode(path))
         try:
             self._directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

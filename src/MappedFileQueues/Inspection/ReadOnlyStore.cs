@@ -19,7 +19,6 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     private readonly ControlPage? _control;
     private readonly MetaWatch? _metaWatch;
     private long _checkpoint;
-    private long _epoch;
 
     private ReadOnlyStore(HeldDirectory directory, StoreMeta meta, bool verifiesChecksum)
         : base(directory, meta, verifiesChecksum)
@@ -29,7 +28,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         {
             _metaWatch = new MetaWatch(directory);
             _control = ControlPage.OpenForReading(directory);
-            _epoch = ReadEpoch();
+            NotedEpoch = ReadEpoch();
             _checkpoint = ReadCheckpoint();
         }
         catch
@@ -41,6 +40,9 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     }
 
     public override SegmentWindow Window { get; }
+
+    /// <summary>The epoch that the reader's place is good for.</summary>
+    public long NotedEpoch { get; set; }
 
     public static ReadOnlyStore Open(string path, bool verifiesChecksum)
     {
@@ -120,7 +122,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     /// Whether a recovery has cut the log since the last note. The end of the log may have been removed and reused, and after a
     /// poison its files are new ones, so that nothing is ever appended to the files that are mapped here.
     /// </summary>
-    public bool WasCut => _control is not null && _control.Epoch != _epoch && _control.IsColdBlockValid(Meta.StoreId);
+    public bool WasCut => _control is not null && _control.Epoch != NotedEpoch && _control.IsColdBlockValid(Meta.StoreId);
 
     /// <summary>
     /// The lowest offset at which the log was cut since the noted epoch, according to the salvaged files; the largest offset if
@@ -131,7 +133,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         long lowest = long.MaxValue;
         foreach (string name in Directory.List(StoreNames.Salvage))
         {
-            if (StoreNames.TryParseCut(name, out long tail, out long epoch) && epoch > _epoch)
+            if (StoreNames.TryParseCut(name, out long tail, out long epoch) && epoch > NotedEpoch)
                 lowest = Math.Min(lowest, tail);
         }
 
@@ -142,7 +144,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     public void NoteCut()
     {
         Window.Forget();
-        _epoch = _control!.Epoch;
+        NotedEpoch = _control!.Epoch;
         _checkpoint = ReadCheckpoint();
     }
 

@@ -143,9 +143,22 @@ internal sealed unsafe class StoreReader : IDisposable
         try
         {
             ThrowIfDisposed();
+            long epoch = _store.NotedEpoch;
             if (_store.WasCut)
                 _store.NoteCut();
-            _reader.MoveTo(Find(start));
+            long offset;
+            try
+            {
+                offset = Find(start);
+            }
+            catch
+            {
+                // It stays where it was, which may be cut off: the next read looks.
+                _store.NotedEpoch = epoch;
+                throw;
+            }
+
+            _reader.MoveTo(offset);
         }
         finally
         {

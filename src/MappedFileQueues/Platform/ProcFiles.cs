@@ -58,6 +58,24 @@ internal static class ProcFiles
         return long.TryParse(fields[StartTimeIndex], CultureInfo.InvariantCulture, out long ticks) ? ticks : 0;
     }
 
+    /// <summary>
+    /// How many milliseconds this process's monotonic clock is ahead of the machine's: a container may have a time namespace of
+    /// its own. The file is about the children's, which usually is the same one.
+    /// </summary>
+    public static long ReadMonotonicLead()
+    {
+        const string Own = "/proc/self/ns/time";
+        string? text = ReadOrNull("/proc/self/timens_offsets");
+        if (text is null || new FileInfo(Own).LinkTarget != new FileInfo($"{Own}_for_children").LinkTarget)
+            return 0;
+        // The first line: "monotonic", seconds, nanoseconds.
+        string[] fields = text.Split([' ', '\n'], StringSplitOptions.RemoveEmptyEntries);
+        return fields.Length > 2 && long.TryParse(fields[1], CultureInfo.InvariantCulture, out long seconds)
+            && long.TryParse(fields[2], CultureInfo.InvariantCulture, out long nanoseconds)
+            ? (seconds * 1000) + (nanoseconds / 1_000_000)
+            : 0;
+    }
+
     /// <summary>The text of a file below /proc; null when there is none or it may not be read.</summary>
     internal static string? ReadOrNull(string path)
     {

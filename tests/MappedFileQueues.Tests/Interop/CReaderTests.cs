@@ -1,5 +1,6 @@
 using System.Diagnostics;
 using System.Text;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Tests.Interop;
 
@@ -93,6 +94,42 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
         ]));
         run.ExpectExit();
         Assert.Equal(["consume recovery 0", "produce recovery"], run.Lines.Skip(1));
+    }
+
+    /// <summary>
+    /// A checkpoint that could not be opened counted as none: the next one was written over the newer slot, with the number of
+    /// the first one, so that an older one was the newest.
+    /// </summary>
+    [Fact]
+    public void Attach_CheckpointCannotBeOpened_SaysSo()
+    {
+        Assert.SkipUnless(InteropTools.Has("strace"), "strace is not installed");
+        using var store = new TempStore();
+        InteropStore.Open(store).Dispose();
+        using ChildProcess run = ChildProcess.Start(new ProcessStartInfo("strace", [
+            "-qq", "-o", "/dev/null", "-P", "offset/producer.checkpoint", "-e", "trace=openat",
+            "-e", "inject=openat:error=EMFILE", CLibrary.Fast, "attach", store.StorePath,
+        ]));
+        run.ExpectExit();
+        Assert.Equal(["consume disk 0", "produce disk"], run.Lines.Skip(1));
+    }
+
+    /// <summary>
+    /// Alone in a store that had no checkpoint for long it walked as long as that took, with `open` held: others gave up after
+    /// 30 s, and said that the store was in use.
+    /// </summary>
+    [Fact]
+    public void Attach_WalkTakesMoreThanTenSeconds_LeavesTheStoreToARecovery()
+    {
+        using var store = new TempStore();
+        using (MappedFileQueue queue = InteropStore.Open(store))
+            queue.Producer.Produce(InteropStore.Message(0));
+        using ChildProcess run = CLibrary.StartStopping("RecoveryWalked", 1, "attach", store.StorePath);
+        Eventually.Equal(true, () => ProcFiles.IsStopped(run.Id));
+        Thread.Sleep(TimeSpan.FromSeconds(10.1));
+        run.Continue();
+        run.ExpectExit();
+        Assert.StartsWith("consume recovery", run.Lines[1], StringComparison.Ordinal);
     }
 
     /// <summary>Calls that meet missing files said that the disk had failed.</summary>

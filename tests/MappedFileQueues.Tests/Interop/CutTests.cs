@@ -85,6 +85,37 @@ public sealed class CutTests
         }
     }
 
+    /// <summary>
+    /// A seek that was refused took the cut for noticed: the reader stayed at its place, which was cut off, and gave what came to
+    /// be there later, or waited for ever.
+    /// </summary>
+    [Fact]
+    public void Seek_RefusedAfterACut_EachLanguageIsStillToldOfTheCut()
+    {
+        string path = Copy(out TempStore store);
+        using (store)
+        {
+            string[][] programs = [[CLibrary.Checked], PythonPackage.Program];
+            ChildProcess[] readers = [.. programs.Select(program => Start(program, path))];
+            using MappedFileReader inSharp = MappedFileReader.Open(path);
+            Expect(readers, "ok 0");
+            Assert.True(inSharp.TryRead(out _));
+            Directory.CreateDirectory(Path.Combine(path, "salvage"));
+            Cut(path, epoch: 1, at: 16);
+
+            Expect(readers, "removed 0", "8");
+            Expect(readers, "removed 32");
+            Assert.Throws<OffsetOutOfRangeException>(() => inSharp.Seek(QueueStart.FromOffset(8)));
+            Assert.Throws<OffsetOutOfRangeException>(() => inSharp.TryRead(out _));
+            foreach (ChildProcess reader in readers)
+            {
+                reader.Input.Close();
+                reader.ExpectExit();
+                reader.Dispose();
+            }
+        }
+    }
+
     private static string Copy(out TempStore store)
     {
         string source = Path.Combine(Vectors.Folder, "dead-claim-in-control");

@@ -1,6 +1,7 @@
 using System.Runtime.InteropServices;
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log.GroupFiles;
 
@@ -185,7 +186,10 @@ internal static class GroupScan
 /// </summary>
 internal readonly struct GroupClock(TimeProvider time)
 {
-    public long NowMs => (long)(time.GetTimestamp() * (1000.0 / time.TimestampFrequency));
+    private static readonly long s_lead = OperatingSystem.IsLinux() ? ProcFiles.ReadMonotonicLead() : 0;
+
+    public long NowMs => (long)(time.GetTimestamp() * (1000.0 / time.TimestampFrequency))
+        - (ReferenceEquals(time, TimeProvider.System) ? s_lead : 0);
 
     public long ToUtc(long dueMs) => time.GetUtcNow().ToUnixTimeMilliseconds() + dueMs - NowMs;
 

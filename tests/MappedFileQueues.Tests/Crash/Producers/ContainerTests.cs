@@ -147,6 +147,29 @@ public sealed class ContainerTests
         Assert.Equal("after", there.Ask($"read path={store.Path}"));
     }
 
+    /// <summary>
+    /// The clock of delays is that of the machine. In a container with a time namespace of its own (runc, LXC, CRIU) it was the
+    /// container's: a message that was given back there for an hour came back here at once, or after days.
+    /// </summary>
+    [Fact]
+    public void Reject_InAnotherTimeNamespace_TheDelayIsTheSameEverywhere()
+    {
+        SkipWithoutNamespaces();
+        Assert.SkipUnless(File.Exists("/proc/self/timens_offsets"), "Linux has time namespaces since 5.6.");
+        using var store = new CrashStore();
+        using MappedFileQueue here = store.Open();
+        CrashStore.Append(here, "first");
+        using var there = PeerAgent.StartUnder("unshare", "--time", "--monotonic", "864000", "--fork", "--kill-child");
+        there.Ask($"open path={store.Path}");
+        there.Ask("member");
+        there.Ask("take");
+
+        there.Ask("reject text=first delay=3600000");
+
+        TimeSpan left = Assert.Single(here.GetInfo().Groups).NextDue!.Value - DateTimeOffset.UtcNow;
+        Assert.InRange(left, TimeSpan.FromMinutes(50), TimeSpan.FromMinutes(61));
+    }
+
     private static void SkipWithoutMemoryId() =>
         Assert.SkipUnless(CurrentPlatform.Services.MemoryId != 0, "Linux tells the id of its memory since 5.17.");
 
