@@ -331,7 +331,7 @@ internal struct LinuxStatx
     public readonly long Birth => (Mask & HasBirth) == 0 ? 0 : BirthSeconds * NanosecondsPerSecond + BirthNanoseconds;
 
     /// <summary>
-    /// The time of the last write, in nanoseconds since 1970; for a time after 2262, which files may have, the last one that fits.
+    /// The time of the last write, in nanoseconds since 1970; for a time after 2262, which files may have, the last that fits.
     /// </summary>
     public readonly long Modified => (long)Int128.Clamp(
         (Int128)ModifiedSeconds * NanosecondsPerSecond + ModifiedNanoseconds, long.MinValue, long.MaxValue);
