@@ -131,7 +131,15 @@ internal sealed unsafe class AppendCursor
         const int TurnsWithoutSleep = 1000;
         if (turn >= TurnsWithoutSleep)
         {
-            Thread.Sleep(1);
+            try
+            {
+                Thread.Sleep(1);
+            }
+            catch (ThreadInterruptedException)
+            {
+                // Others wait for what this thread does next.
+            }
+
             return;
         }
 

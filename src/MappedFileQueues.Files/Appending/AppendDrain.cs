@@ -1,9 +1,11 @@
+using MappedFileQueues.Threads;
+
 namespace MappedFileQueues.Files.Appending;
 
 /// <summary>
 /// The way from the buffers to the file. Draining is a role that one thread has at a time: the background thread, or any thread
 /// that flushes or needs room, which so need not wait to be served. The thread with the role writes, rolls and syncs without the
-/// gate, and alone changes what is here.
+/// gate, and alone changes what is here. An interrupt of the thread must not end that half-way.
 /// <para>Every write to the file begins at a block. The last block, when it is not full, is copied to the head of the next buffer
 /// and written again from there.</para>
 /// </summary>
@@ -41,7 +43,7 @@ internal sealed class AppendDrain : IDisposable
     {
         get
         {
-            lock (_gate)
+            using (new UninterruptedLock(_gate))
                 return _buffers.Accepted;
         }
     }
@@ -121,7 +123,7 @@ internal sealed class AppendDrain : IDisposable
             }
             finally
             {
-                lock (drain._gate)
+                using (new UninterruptedLock(drain._gate))
                     drain.HasEnded = true;
             }
         });
@@ -147,7 +149,7 @@ internal sealed class AppendDrain : IDisposable
         }
         finally
         {
-            lock (_gate)
+            using (new UninterruptedLock(_gate))
             {
                 IsTaken = false;
                 Monitor.PulseAll(_gate);
@@ -175,7 +177,7 @@ internal sealed class AppendDrain : IDisposable
 
     private bool TrySealLastOfFile()
     {
-        lock (_gate)
+        using (new UninterruptedLock(_gate))
         {
             if (!IsRollDue() || _files.Schedule.Lowers())
                 return false;
@@ -197,7 +199,7 @@ internal sealed class AppendDrain : IDisposable
     private bool DrainSealed(bool everything)
     {
         AppendBuffer? full;
-        lock (_gate)
+        using (new UninterruptedLock(_gate))
         {
             if (everything && _buffers.Accepted > _written)
                 _ = _buffers.TrySwap(endsFile: false);
@@ -212,7 +214,7 @@ internal sealed class AppendDrain : IDisposable
         Write(full, everything || full.EndsFile ? full.End : full.End - carried);
         if (full.EndsFile)
             _files.Roll();
-        lock (_gate)
+        using (new UninterruptedLock(_gate))
             _buffers.EndSealed();
         return true;
     }
@@ -233,7 +235,7 @@ internal sealed class AppendDrain : IDisposable
         }
         finally
         {
-            lock (_gate)
+            using (new UninterruptedLock(_gate))
             {
                 // Less than before when a carried block could not be written again: it is still there.
                 _written = Math.Max(_written, buffer.Origin + done);
@@ -246,13 +248,13 @@ internal sealed class AppendDrain : IDisposable
     {
         long upTo = _written;
         _files.Sync();
-        lock (_gate)
+        using (new UninterruptedLock(_gate))
             _flushed = upTo;
     }
 
     private void Fail(Exception error)
     {
-        lock (_gate)
+        using (new UninterruptedLock(_gate))
         {
             if (_failure is not null)
                 return;

@@ -1,4 +1,5 @@
 using System.Runtime.CompilerServices;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Files.Appending;
 
@@ -90,7 +91,8 @@ internal sealed unsafe class AppendPipe
     /// <summary>Writes and flushes what is left, ends the file and closes it. The second call does nothing.</summary>
     public void Close()
     {
-        lock (_gate)
+        var gate = new UninterruptedLock(_gate);
+        try
         {
             if (_buffers.IsClosed)
                 return;
@@ -98,9 +100,13 @@ internal sealed unsafe class AppendPipe
 
             // A long write ends by itself. It needs the background thread for that, which continues until then.
             while (_drain.IsTaken || _buffers.IsTaken)
-                Monitor.Wait(_gate);
+                gate.Wait();
             _drain.Take();
             Cursor.Close();
+        }
+        finally
+        {
+            gate.Dispose();
         }
 
         _writer.StopTimer();
@@ -172,7 +178,7 @@ internal sealed unsafe class AppendPipe
         }
         finally
         {
-            lock (_gate)
+            using (new UninterruptedLock(_gate))
                 _buffers.Return(opens: _drain.Failure is null);
         }
     }
@@ -196,7 +202,8 @@ internal sealed unsafe class AppendPipe
     {
         while (true)
         {
-            lock (_gate)
+            var gate = new UninterruptedLock(_gate);
+            try
             {
                 // Not ThrowIfUnusable: a thread that closes the stream waits for this write.
                 ThrowIfFailed();
@@ -208,9 +215,13 @@ internal sealed unsafe class AppendPipe
 
                 if (!_drain.TryTakeForSealed())
                 {
-                    Monitor.Wait(_gate);
+                    gate.Wait();
                     continue;
                 }
+            }
+            finally
+            {
+                gate.Dispose();
             }
 
             _drain.WriteSealed();

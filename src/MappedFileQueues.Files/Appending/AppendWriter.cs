@@ -48,7 +48,7 @@ internal sealed class AppendWriter : IDisposable
     public void StopTimer() => _timer?.Dispose();
 
     /// <summary>Waits until the thread has ended, which it does once the stream is closed and no long write continues.</summary>
-    public void Dispose() => _thread.Join();
+    public void Dispose() => BackgroundThread.Join(_thread);
 
     private ITimer? MakeTimer(AppendFileOptions options)
     {

@@ -1,3 +1,5 @@
+using MappedFileQueues.Threads;
+
 namespace MappedFileQueues.Packs.Writing;
 
 /// <summary>
@@ -32,7 +34,7 @@ internal sealed class GroupSync(Func<ulong> sync)
         }
         finally
         {
-            lock (_gate)
+            using (new UninterruptedLock(_gate))
             {
                 _durable = Math.Max(_durable, reached);
                 _isLed = false;

@@ -1,0 +1,49 @@
+using System.Collections.Concurrent;
+using MappedFileQueues.Files;
+
+namespace MappedFileQueues.Tests.Files.Appending;
+
+/// <summary>
+/// `Thread.Interrupt` on one thread that wrote ended the stream for all of them, with lines in it that were never written, tore
+/// a long line, or left the stream so that every other call and Dispose waited for ever.
+/// </summary>
+public sealed class AppendFileInterruptTests : IDisposable
+{
+    private readonly TempStore _temp = new(createStoreFolder: true);
+
+    public void Dispose() => _temp.Dispose();
+
+    [Theory]
+    [InlineData(4_000)]
+    [InlineData(200_000)]
+    public void Write_ThreadsAreInterrupted_NoLineIsLostOrTorn(int length)
+    {
+        string path = _temp.PathOf("app.log");
+        ConcurrentQueue<string> written = [];
+        AppendFileStream stream = new(path, new AppendFileOptions { BufferLength = 64 * 1024 });
+        InterruptedThreads.Run((thread, number) =>
+        {
+            string name = $"{thread} {number} ";
+            stream.Write(System.Text.Encoding.ASCII.GetBytes(name.PadRight(length, (char)('a' + thread)) + "\n"));
+            written.Enqueue(name);
+            if (number % 20 == 0)
+                stream.Flush();
+        });
+        // It is interrupted at whatever it waits for first.
+        Thread closer = new(stream.Dispose) { IsBackground = true };
+        closer.Start();
+        closer.Interrupt();
+        Assert.True(closer.Join(Eventually.DefaultDeadline));
+
+        HashSet<string> found = [];
+        foreach (string line in File.ReadLines(path))
+        {
+            int end = line.LastIndexOf(' ') + 1;
+            Assert.Equal(length, line.Length);
+            Assert.Single(line[end..].Distinct());
+            found.Add(line[..end]);
+        }
+
+        Assert.Empty(written.Except(found));
+    }
+}
