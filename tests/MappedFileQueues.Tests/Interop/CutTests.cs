@@ -17,12 +17,7 @@ public sealed class CutTests
         string path = Copy(out TempStore store);
         using (store)
         {
-            string[][] programs =
-            [
-                [CLibrary.Checked],
-                PythonPackage.Program,
-            ];
-            ChildProcess[] readers = [.. programs.Select(program => Start(program, path))];
+            ChildProcess[] readers = [Start([CLibrary.Checked], path), Start(PythonPackage.Program, path)];
             using MappedFileReader inSharp = MappedFileReader.Open(path);
             Expect(readers, "ok 0");
             Assert.True(inSharp.TryRead(out _));
@@ -39,12 +34,7 @@ public sealed class CutTests
             Cut(path, epoch: 2, at: 16);
             Expect(readers, "removed 48");
             Assert.Throws<OffsetOutOfRangeException>(() => inSharp.TryRead(out _));
-            foreach (ChildProcess reader in readers)
-            {
-                reader.Input.Close();
-                reader.ExpectExit();
-                reader.Dispose();
-            }
+            End(readers);
         }
     }
 
@@ -58,8 +48,7 @@ public sealed class CutTests
         string path = Copy(out TempStore store);
         using (store)
         {
-            string[][] programs = [[CLibrary.Checked], PythonPackage.Program];
-            ChildProcess[] readers = [.. programs.Select(program => Start(program, path))];
+            ChildProcess[] readers = [Start([CLibrary.Checked], path), Start(PythonPackage.Program, path)];
             using MappedFileReader inSharp = MappedFileReader.Open(path);
             Expect(readers, "ok 0");
             Assert.True(inSharp.TryRead(out _));
@@ -76,12 +65,7 @@ public sealed class CutTests
             inSharp.Seek(QueueStart.FromOffset(32));
             Assert.True(inSharp.TryRead(out _));
             Assert.False(inSharp.TryRead(out _));
-            foreach (ChildProcess reader in readers)
-            {
-                reader.Input.Close();
-                reader.ExpectExit();
-                reader.Dispose();
-            }
+            End(readers);
         }
     }
 
@@ -95,8 +79,7 @@ public sealed class CutTests
         string path = Copy(out TempStore store);
         using (store)
         {
-            string[][] programs = [[CLibrary.Checked], PythonPackage.Program];
-            ChildProcess[] readers = [.. programs.Select(program => Start(program, path))];
+            ChildProcess[] readers = [Start([CLibrary.Checked], path), Start(PythonPackage.Program, path)];
             using MappedFileReader inSharp = MappedFileReader.Open(path);
             Expect(readers, "ok 0");
             Assert.True(inSharp.TryRead(out _));
@@ -107,12 +90,7 @@ public sealed class CutTests
             Expect(readers, "removed 32");
             Assert.Throws<OffsetOutOfRangeException>(() => inSharp.Seek(QueueStart.FromOffset(8)));
             Assert.Throws<OffsetOutOfRangeException>(() => inSharp.TryRead(out _));
-            foreach (ChildProcess reader in readers)
-            {
-                reader.Input.Close();
-                reader.ExpectExit();
-                reader.Dispose();
-            }
+            End(readers);
         }
     }
 
@@ -122,6 +100,16 @@ public sealed class CutTests
         store = new TempStore(createStoreFolder: true);
         Vectors.CopyTo(source, store.StorePath);
         return store.StorePath;
+    }
+
+    private static void End(ChildProcess[] readers)
+    {
+        foreach (ChildProcess reader in readers)
+        {
+            reader.Input.Close();
+            reader.ExpectExit();
+            reader.Dispose();
+        }
     }
 
     private static ChildProcess Start(string[] program, string path) => ChildProcess.Start(
