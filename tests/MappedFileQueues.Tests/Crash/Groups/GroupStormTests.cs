@@ -41,14 +41,16 @@ public sealed class GroupStormTests
                 living.Remove(victim);
             }
 
-            HashSet<string> ended = [];
             Eventually.True(() => IsAllDone(queue.GetInfo()), "everything that was appended is done");
+            // The store says that before the last lines have come through the pipes: the end of a process ends its pipe.
+            living.ForEach(agent => agent.Kill());
+            HashSet<string> ended = [];
             foreach (string text in all.SelectMany(agent => agent.After("ended")))
                 Assert.True(ended.Add(text), $"{text} was ended twice");
             // Of the last call of one that was killed nobody knows whether it was made; it was, or another one has ended them.
             HashSet<string> begun = [.. all.SelectMany(agent => agent.After("ending"))];
             Assert.All(Enumerable.Range(0, count), i => Assert.Contains($"m-{i}", begun));
-            Assert.InRange(count - ended.Count, 0, Kills * 20);
+            Assert.InRange(count - ended.Count, 0, all.Count * 20);
         }
         finally
         {
