@@ -18,6 +18,8 @@ internal sealed unsafe class StoreReader : IDisposable
     private ReaderWait? _wait;
     private bool _hasTriedToWait;
     private int _disposed;
+    private uint _empties;
+    private long _checkedPlaceAt;
 
     /// <summary>Takes ownership of the store, unless it throws.</summary>
     public StoreReader(
@@ -125,6 +127,8 @@ internal sealed unsafe class StoreReader : IDisposable
 
                 if (status == ReadStatus.Message)
                     _reader.EndSpan();
+                else
+                    _store.ThrowIfReplacedNowAndThen(ref _empties, ref _checkedPlaceAt);
                 if (!takes)
                     _reader.PutBack();
                 return status == ReadStatus.Message;

@@ -36,10 +36,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <summary>The offset of the next message to read: the current message until Commit or Advance.</summary>
     public long Offset => _reader.Offset;
 
-    /// <summary>
-    /// The offset after the current message, which a commit stores; <see cref="Offset"/> when there is none. One thread at a
-    /// time.
-    /// </summary>
+    /// <inheritdoc cref="MappedFileConsumer.NextOffset"/>
     public long NextOffset => _reader.OffsetBehind;
 
     /// <summary>The stored offset. Everything before it is done.</summary>
@@ -48,16 +45,10 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <summary>The offset of the message that was read last; -1 before the first.</summary>
     public long MessageOffset => _reader.MessageOffset;
 
-    /// <summary>
-    /// A copy of the headers of the current message; null when it has none, or when there is no current message, as after
-    /// ConsumeBatch. Allocates.
-    /// </summary>
+    /// <inheritdoc cref="MappedFileConsumer.Headers"/>
     public MessageHeaders? Headers => _core.CopyHeaders();
 
-    /// <summary>
-    /// The headers of the current message in place; empty where <see cref="Headers"/> is null. Valid until Commit, Advance, the
-    /// next read or Dispose. Allocates nothing.
-    /// </summary>
+    /// <inheritdoc cref="MappedFileConsumer.HeadersInPlace"/>
     public MessageHeadersView HeadersInPlace => new(_core.GetHeaderBlock());
 
     /// <summary>Waits for the next message. Until Commit or Advance, every call gives the same message.</summary>
@@ -127,21 +118,14 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <summary>Moves past the current message without committing it.</summary>
     public void Advance() => _core.Advance();
 
-    /// <summary>
-    /// Marks everything read so far as done, including the current message. The commit survives the death of this process at
-    /// once.
-    /// </summary>
+    /// <inheritdoc cref="MappedFileConsumer.Commit()"/>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public void Commit() => _core.Commit();
 
-    /// <summary>Marks everything before an offset as done. The reading position stays.</summary>
-    /// <param name="nextOffset">A frame's start, at or before the end of what was read.</param>
-    /// <exception cref="OffsetOutOfRangeException">The offset is not such a start.</exception>
+    /// <inheritdoc cref="MappedFileConsumer.Commit(long)"/>
     public void Commit(long nextOffset) => _core.Commit(nextOffset);
 
-    /// <summary>Like <see cref="Commit()"/>. A durable commit also survives a power loss once the call has returned.</summary>
-    /// <param name="durable">Whether the stored offset is flushed to the disk.</param>
-    /// <exception cref="QueueDiskException">The flush failed: the commit is stored but may not survive a power loss.</exception>
+    /// <inheritdoc cref="MappedFileConsumer.Commit(bool)"/>
     public void Commit(bool durable)
     {
         _core.Commit();
@@ -149,12 +133,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
             _core.FlushCursor();
     }
 
-    /// <summary>
-    /// Like Commit(durable: true), but flushes on a pool thread. The commit itself is stored before the call returns.
-    /// </summary>
-    /// <param name="cancellationToken">When cancelled before the call, nothing is committed. Later cancellation has no
-    /// effect.</param>
-    /// <returns>A task that completes when the stored offset is on disk.</returns>
+    /// <inheritdoc cref="MappedFileConsumer.CommitAsync(CancellationToken)"/>
     public ValueTask CommitAsync(CancellationToken cancellationToken = default)
     {
         if (cancellationToken.IsCancellationRequested)
@@ -250,12 +229,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         }
     }
 
-    /// <summary>
-    /// Moves the consumer to an offset and stores it. A message in hand counts as not read; the interface of 1.x refuses to move
-    /// until it is committed. A power loss may undo the move, until the next durable commit.
-    /// </summary>
-    /// <param name="offset">A frame's start or the tail.</param>
-    /// <exception cref="OffsetOutOfRangeException">The offset is neither, or its messages were removed.</exception>
+    /// <inheritdoc cref="MappedFileConsumer.AdjustOffset(long)"/>
     public void AdjustOffset(long offset)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(offset);
@@ -269,12 +243,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         AdjustOffset(offset);
     }
 
-    /// <summary>
-    /// Moves the consumer and stores its place, as <see cref="AdjustOffset"/> does. A message in hand counts as not read.
-    /// </summary>
-    /// <param name="start">Where it continues, found as for a new consumer.</param>
-    /// <exception cref="OffsetOutOfRangeException">The exact offset is not a frame's start, or the message of that number is not
-    /// there.</exception>
+    /// <inheritdoc cref="MappedFileConsumer.Seek(QueueStart)"/>
     public void Seek(QueueStart start) => _queue.Seek(_core, start);
 
     /// <summary>Moves to the end of the published messages and stores that offset.</summary>

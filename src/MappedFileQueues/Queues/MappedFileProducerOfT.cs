@@ -199,33 +199,14 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<T> messages, CancellationToken cancellationToken = default) =>
         ProduceBatchAsync(messages, new ProduceOptions { CancellationToken = cancellationToken });
 
-    /// <summary>
-    /// Completes when everything published before <paramref name="upTo"/>, and the message that starts there, is on disk:
-    /// <c>FlushAsync(Produce(m))</c> covers m. Only what is published at the call counts. Works at every level. Calls at the same
-    /// time share a flush. Allocates nothing. Await the result once.
-    /// </summary>
-    /// <param name="upTo">An offset; the offset that Produce returned covers that message.</param>
-    /// <param name="cancellationToken">Ends the wait; a flush that has begun continues.</param>
-    /// <returns>The new durable offset.</returns>
+    /// <inheritdoc cref="MappedFileProducer.FlushAsync(long, CancellationToken)"/>
     public ValueTask<long> FlushAsync(long upTo, CancellationToken cancellationToken = default) =>
         _core.FlushAsync(upTo, cancellationToken);
 
-    /// <summary>
-    /// Completes when everything published before the call, by any process, is on disk. Works at every level. Calls at the same
-    /// time share a flush. Allocates nothing. Await the result once.
-    /// </summary>
-    /// <param name="cancellationToken">Ends the wait; a flush that has begun continues.</param>
-    /// <returns>The new durable offset.</returns>
-    /// <exception cref="QueuePoisonedException">A flush failed, in this process or another.</exception>
-    /// <exception cref="InvalidOperationException">This thread has an open claim and would wait for itself.</exception>
+    /// <inheritdoc cref="MappedFileProducer.FlushAsync(CancellationToken)"/>
     public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) => _core.FlushAsync(cancellationToken);
 
-    /// <summary>
-    /// Allocates and touches room for a number of bytes of the log ahead of the tail, so that appends meet no page fault.
-    /// </summary>
-    /// <param name="bytes">The length of the frames: each message plus 8 bytes of header, rounded up to 8.</param>
-    /// <exception cref="QueueDiskException">The disk does not have that much room.</exception>
-    /// <exception cref="ObjectDisposedException">The queue was disposed meanwhile.</exception>
+    /// <inheritdoc cref="MappedFileProducer.Prepare(long)"/>
     public void Prepare(long bytes) => _core.Prepare(bytes);
 
     /// <inheritdoc/>

@@ -26,8 +26,9 @@ internal sealed unsafe partial class GroupMember
     /// <summary>At first long ago: what the dead have left comes before what is new.</summary>
     private long _lookedAt = Stopwatch.GetTimestamp() - (long)(s_lookInterval.TotalSeconds * Stopwatch.Frequency);
 
-    /// <summary>When a sleep that ran out has last checked the store's place. Short waits of many calls share it.</summary>
+    /// <summary>When a call that found nothing has last checked the store's place. Many short calls share it.</summary>
     private long _checkedPlaceAt;
+    private uint _empties;
 
     private bool _othersHold;
     private int _callsToLook;
@@ -113,7 +114,10 @@ internal sealed unsafe partial class GroupMember
         if (timeout == TimeSpan.Zero)
         {
             lease = null!;
-            return IsLookDue() && Look() && TryTakeNow(countMax, true, out lease);
+            if (IsLookDue() && Look() && TryTakeNow(countMax, true, out lease))
+                return true;
+            _store.ThrowIfReplacedNowAndThen(ref _empties, ref _checkedPlaceAt);
+            return false;
         }
 
         // An Exclusive producer's open claim is not in the log: the wait would never end.

@@ -14,8 +14,9 @@ internal sealed unsafe partial class LogConsumer
 
     private const int LooksPerTurn = 64;
 
-    /// <summary>When a sleep that ran out has last checked the store's place. Short waits of many calls share it.</summary>
+    /// <summary>When a call that found nothing has last checked the store's place. Many short calls share it.</summary>
     private long _checkedPlaceAt;
+    private uint _empties;
 
     private ReadStatus TryLook(out byte* payload, out int length)
     {
@@ -31,6 +32,8 @@ internal sealed unsafe partial class LogConsumer
             || (timeout != TimeSpan.Zero && TryWaitLong(timeout, cancellationToken, out payload, out length));
         if (found)
             Reader.EndSpan();
+        else if (timeout == TimeSpan.Zero)
+            Store.ThrowIfReplacedNowAndThen(ref _empties, ref _checkedPlaceAt);
         return found;
     }
 

@@ -1,4 +1,3 @@
-using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Log.Waiting;
@@ -14,9 +13,6 @@ namespace MappedFileQueues.Log.Store;
 /// </summary>
 internal sealed unsafe class LogStore : LogView, IDisposable
 {
-    /// <summary>How often a call that waits looks whether the store is still the one that was opened.</summary>
-    private static readonly TimeSpan s_lookInterval = TimeSpan.FromSeconds(1);
-
     /// <summary>The stages of its life: the one state from which every part of the queue tells that the end has begun.</summary>
     private const int Open = 0, Closing = 1, Ended = 2;
 
@@ -248,17 +244,6 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     /// <inheritdoc cref="MetaWatch.ThrowIfReplaced"/>
     public override void ThrowIfReplaced() => _metaWatch.ThrowIfReplaced();
-
-    /// <summary>The same for a call that waits: it looks once an interval.</summary>
-    /// <param name="looked">When it looked last, by Stopwatch; at first, when the wait began, or 0 to look at once.</param>
-    /// <param name="now">The time, by Stopwatch.</param>
-    public void ThrowIfReplaced(ref long looked, long now)
-    {
-        if (Stopwatch.GetElapsedTime(looked, now) < s_lookInterval)
-            return;
-        looked = now;
-        ThrowIfReplaced();
-    }
 
     /// <inheritdoc cref="MetaWatch.ThrowIfSeenReplaced"/>
     public void ThrowIfSeenReplaced() => _metaWatch.ThrowIfSeenReplaced();

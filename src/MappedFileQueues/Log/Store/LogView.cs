@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;
@@ -39,6 +40,11 @@ internal enum ClaimOwner
 /// <param name="verifiesChecksum">Whether readers verify each message.</param>
 internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, bool verifiesChecksum)
 {
+    private const uint EmptiesPerLook = 64;
+
+    /// <summary>How often a call that waits looks whether the store is still the one that was opened.</summary>
+    private static readonly TimeSpan s_lookInterval = TimeSpan.FromSeconds(1);
+
     public HeldDirectory Directory => directory;
 
     public string Path => directory.Path;
@@ -98,6 +104,29 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
 
     /// <summary>Throws when the store was deleted or replaced: then missing data is not damage.</summary>
     public abstract void ThrowIfReplaced();
+
+    /// <summary>The same for a call that waits: it looks once an interval.</summary>
+    /// <param name="looked">When it looked last, by Stopwatch; at first, when the wait began, or 0 to look at once.</param>
+    /// <param name="now">The time, by Stopwatch.</param>
+    public void ThrowIfReplaced(ref long looked, long now)
+    {
+        if (Stopwatch.GetElapsedTime(looked, now) < s_lookInterval)
+            return;
+        looked = now;
+        ThrowIfReplaced();
+    }
+
+    /// <summary>
+    /// The same for a call that found nothing and does not wait: a program may poll, and never wait. The clock is read once in
+    /// some calls.
+    /// </summary>
+    /// <param name="empties">How many such calls there were.</param>
+    /// <param name="looked">As above.</param>
+    public void ThrowIfReplacedNowAndThen(ref uint empties, ref long looked)
+    {
+        if (++empties % EmptiesPerLook == 0)
+            ThrowIfReplaced(ref looked, Stopwatch.GetTimestamp());
+    }
 
     /// <summary>Throws when a store of structs holds a message of another length.</summary>
     public void ThrowIfWrongLength(int length, long offset)

@@ -36,18 +36,13 @@ public sealed class MappedFileGroupMember<T> : IDisposable
     /// <summary>The offset of the message that a call returned last; -1 before the first.</summary>
     public long MessageOffset => _core.MessageOffset;
 
-    /// <summary>
-    /// How often that message was handed out, this time included: 1, and one more for each member that died with it or rejected
-    /// it. 63 stands for that or more.
-    /// </summary>
+    /// <inheritdoc cref="MappedFileGroupMember.DeliveryCount"/>
     public int DeliveryCount => _core.DeliveryCount;
 
     /// <summary>How many messages this member has in hand.</summary>
     public int UnacknowledgedCount => _core.UnacknowledgedCount;
 
-    /// <summary>
-    /// A copy of the headers of the message at <see cref="MessageOffset"/>; null when it has none. Allocates.
-    /// </summary>
+    /// <inheritdoc cref="MappedFileGroupMember.Headers"/>
     public MessageHeaders? Headers => _core.CopyHeaders();
 
     /// <summary>The same headers in place; empty when there are none. Valid as the message is. Allocates nothing.</summary>
@@ -124,47 +119,22 @@ public sealed class MappedFileGroupMember<T> : IDisposable
             ? new ValueTask<T>(message)
             : ReusedWait<T>.Start(ref _untilTaken, Timeout.InfiniteTimeSpan, cancellationToken);
 
-    /// <summary>Waits until TryConsume would find a message. Another member may be faster.</summary>
-    /// <param name="cancellationToken">Ends the wait.</param>
-    /// <returns>Always true; on a disposed member the call throws.</returns>
+    /// <inheritdoc cref="MappedFileGroupMember.WaitToConsumeAsync(CancellationToken)"/>
     public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
         !_core.Reader.IsBarred && _core.IsMessageThere()
             ? new ValueTask<bool>(true)
             : ReusedWait<bool>.Start(ref _untilThere, Timeout.InfiniteTimeSpan, cancellationToken);
 
-    /// <summary>
-    /// Ends what the last call returned, of a batch as far as it was enumerated: no member gets these messages again. It survives
-    /// the death of this process at once, and a power loss once the group was saved: within one
-    /// <see cref="MappedFileQueueOptions.FlushInterval"/>, or after <see cref="Flush"/>.
-    /// </summary>
-    /// <exception cref="GroupMemberFencedException">An operator has taken messages away; the others are ended.</exception>
+    /// <inheritdoc cref="MappedFileGroupMember.Acknowledge()"/>
     public void Acknowledge() => _core.Acknowledge();
 
-    /// <summary>Ends one message, in any order.</summary>
-    /// <param name="offset">Its offset.</param>
-    /// <exception cref="ArgumentException">The message is not in this member's hands.</exception>
-    /// <exception cref="GroupMemberFencedException">An operator has taken the message away.</exception>
+    /// <inheritdoc cref="MappedFileGroupMember.Acknowledge(long)"/>
     public void Acknowledge(long offset) => _core.Acknowledge([offset]);
 
-    /// <summary>Ends messages, in any order.</summary>
-    /// <param name="offsets">Their offsets.</param>
-    /// <exception cref="ArgumentException">One of them is not in this member's hands; none was ended.</exception>
-    /// <exception cref="GroupMemberFencedException">An operator has taken some away; the others are ended.</exception>
+    /// <inheritdoc cref="MappedFileGroupMember.Acknowledge(ReadOnlySpan{long})"/>
     public void Acknowledge(ReadOnlySpan<long> offsets) => _core.Acknowledge(offsets);
 
-    /// <summary>
-    /// Gives a message back: some member of the group gets it again, alone, with a <see cref="DeliveryCount"/> one higher. Or
-    /// moves it to the dead letters, which are on disk when the call returns.
-    /// </summary>
-    /// <param name="offset">The message's offset.</param>
-    /// <param name="delay">How long nobody gets it; at most 30 days.</param>
-    /// <param name="deadLetter">Moves it to the dead letters.</param>
-    /// <param name="reason">Why, for the dead letter.</param>
-    /// <exception cref="ArgumentException">The message is not in this member's hands, or the delay is out of range.</exception>
-    /// <exception cref="GroupMemberFencedException">An operator has taken the message away.</exception>
-    /// <exception cref="QueueFullException">8,192 messages of the group wait or are out alone; this one stays in
-    /// hand.</exception>
-    /// <exception cref="MappedFileQueueException">The dead letter cannot be written; the message stays in hand.</exception>
+    /// <inheritdoc cref="MappedFileGroupMember.Reject(long, TimeSpan, bool, string)"/>
     public void Reject(long offset, TimeSpan delay = default, bool deadLetter = false, string? reason = null) =>
         _core.Reject(offset, delay, deadLetter, reason);
 
@@ -172,14 +142,10 @@ public sealed class MappedFileGroupMember<T> : IDisposable
     internal void MoveToLetters(long offset, int attempts, string errorType, string error) =>
         _core.MoveToLetters(offset, errorType, error, attempts);
 
-    /// <summary>Makes what is acknowledged survive a power loss.</summary>
-    /// <exception cref="QueueDiskException">The disk refused.</exception>
+    /// <inheritdoc cref="MappedFileGroupMember.Flush()"/>
     public void Flush() => _core.Flush();
 
-    /// <summary>
-    /// Ends the member, and gives back what it has in hand; that does not count as a delivery. Any thread. Ends waiting calls
-    /// with <see cref="ObjectDisposedException"/>.
-    /// </summary>
+    /// <inheritdoc cref="MappedFileGroupMember.Dispose()"/>
     public void Dispose()
     {
         try

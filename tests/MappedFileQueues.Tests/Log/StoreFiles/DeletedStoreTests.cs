@@ -71,6 +71,37 @@ public sealed class DeletedStoreTests : IDisposable
     public void TryConsume_StoreIsGone_ThrowsAfterManyShortWaits(string how) =>
         Told(how, queue => RepeatShortWaits(wait => queue.Consumer.TryConsume(out _, wait)));
 
+    /// <summary>A program that polls and never waits was never told, and asked a deleted store for ever.</summary>
+    [Theory]
+    [InlineData("delete")]
+    [InlineData("replace")]
+    public void TryConsume_StoreIsGone_ThrowsAfterManyCallsWithoutAWait(string how) =>
+        Told(how, queue => Poll(() => queue.Consumer.TryConsume(out _)));
+
+    /// <inheritdoc cref="TryConsume_StoreIsGone_ThrowsAfterManyCallsWithoutAWait"/>
+    [Theory]
+    [InlineData("delete")]
+    [InlineData("replace")]
+    public void TryConsume_StoreOfAGroupIsGone_ThrowsAfterManyCallsWithoutAWait(string how)
+    {
+        using MappedFileQueue queue = Open();
+        using MappedFileGroupMember member = queue.OpenGroupMember("workers");
+        Remove(how);
+        Assert.Throws<QueueDeletedException>(() => Poll(() => member.TryConsume(out _)));
+    }
+
+    /// <inheritdoc cref="TryConsume_StoreIsGone_ThrowsAfterManyCallsWithoutAWait"/>
+    [Theory]
+    [InlineData("delete")]
+    [InlineData("replace")]
+    public void TryRead_StoreIsGone_ThrowsAfterManyCallsWithoutAWait(string how)
+    {
+        using MappedFileQueue queue = Open();
+        using MappedFileReader reader = MappedFileReader.Open(_temp.StorePath);
+        Remove(how);
+        Assert.Throws<QueueDeletedException>(() => Poll(() => reader.TryRead(out _)));
+    }
+
     [Theory]
     [InlineData("delete")]
     [InlineData("replace")]
@@ -230,6 +261,17 @@ public sealed class DeletedStoreTests : IDisposable
         Remove(how);
         QueueDeletedException error = Assert.Throws<QueueDeletedException>(() => act(queue));
         Refusal.CheckMessage(error.Message, _temp.StorePath);
+    }
+
+    /// <summary>More than a second: so long may pass between two looks at the store's place.</summary>
+    private static void Poll(Func<bool> asks)
+    {
+        const int Enough = 2000;
+        for (int i = 0; i < Enough; i++)
+        {
+            Assert.False(asks());
+            Thread.Sleep(1);
+        }
     }
 
     private static void RepeatShortWaits(Func<TimeSpan, bool> waits)
