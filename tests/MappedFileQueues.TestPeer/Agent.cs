@@ -26,6 +26,7 @@ internal sealed class Agent
         ["open"] = Open,
         ["close"] = Close,
         ["trap"] = Trap,
+        ["hold-at"] = HoldAt,
         ["producer"] = OpenProducer,
         ["append"] = Append,
         ["group"] = AppendInThreads,
@@ -128,6 +129,22 @@ internal sealed class Agent
             string other => throw new ArgumentException(other),
         };
         StepTrap.Arm(Enum.Parse<ProtocolStep>(command["step"]), command.Number("hit", 1), action);
+        return "";
+    }
+
+    /// <summary>Each thread that comes to the step waits there for a file.</summary>
+    private static string HoldAt(AgentCommand command)
+    {
+        ProtocolStep step = Enum.Parse<ProtocolStep>(command["step"]);
+        string file = command["file"];
+        ProtocolSteps.Handler = reached =>
+        {
+            if (reached != step)
+                return;
+            Console.WriteLine("waits");
+            while (!File.Exists(file))
+                Thread.Sleep(1);
+        };
         return "";
     }
 

@@ -115,6 +115,12 @@ internal sealed class PeerAgent : IDisposable
         Ask(string.Create(CultureInfo.InvariantCulture, $"trap step={step} hit={hit} do={what}"));
     }
 
+    /// <summary>Makes each thread of the child that comes to a step wait there for a file; the others continue.</summary>
+    public void HoldAt(string step, string file) => Ask($"hold-at step={step} file={file}");
+
+    /// <summary>Waits until a thread is held.</summary>
+    public void WaitUntilHeld() => NextLine(line => line == "waits");
+
     /// <summary>Waits until the child has killed itself at the step that was set.</summary>
     public void ExpectKilled() => _child.ExpectExit(ChildProcess.ExitCodeKilled);
 

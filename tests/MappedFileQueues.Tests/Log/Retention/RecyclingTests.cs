@@ -245,7 +245,8 @@ public sealed class RecyclingTests : IDisposable
 
     /// <summary>
     /// A Portable process cannot mark what it maps. One that attached between the maker's look for such processes and its lock on
-    /// the file may have mapped the segment that the file was.
+    /// the file may have mapped the segment that the file was. Only the makers wait: in a process that was stopped as a whole,
+    /// the retention thread kept `open` now and then.
     /// </summary>
     [Fact]
     public void Recycle_PortableProcessAttachesMeanwhile_FileIsNotUsedAgain()
@@ -255,13 +256,14 @@ public sealed class RecyclingTests : IDisposable
             queue.SetRetention(s_small);
         using PeerAgent agent = PeerAgent.Start();
         agent.Ask(OpenCommand);
-        agent.Trap("SpareTaken", 1, "stop");
+        string attached = Path.Combine(_temp.Root, "attached");
+        agent.HoldAt("SpareTaken", attached);
         agent.Send($"append prefix=m size={MessageLength} count={10 * Round}");
-        agent.WaitUntilStopped();
+        agent.WaitUntilHeld();
 
         PlatformScope.Use(portable: true);
         using MappedFileQueue portable = Open();
-        agent.Continue();
+        File.WriteAllBytes(attached, []);
         agent.Answer();
 
         Assert.Equal(0, CountRecycled());
