@@ -263,6 +263,8 @@ public sealed class RecyclingTests : IDisposable
 
         PlatformScope.Use(portable: true);
         using MappedFileQueue portable = Open();
+        // What was made of the file must not be removed before it is counted.
+        portable.SetRetention(new RetentionOptions());
         File.WriteAllBytes(attached, []);
         agent.Answer();
 
