@@ -82,36 +82,21 @@ public sealed class DeletedStoreTests : IDisposable
     [Theory]
     [InlineData("delete")]
     [InlineData("replace")]
-    public void TryConsume_StoreOfAGroupIsGone_ThrowsAfterManyCallsWithoutAWait(string how)
-    {
-        using MappedFileQueue queue = Open();
-        using MappedFileGroupMember member = queue.OpenGroupMember("workers");
-        Remove(how);
-        Assert.Throws<QueueDeletedException>(() => Poll(() => member.TryConsume(out _)));
-    }
+    public void TryConsume_StoreOfAGroupIsGone_ThrowsAfterManyCallsWithoutAWait(string how) =>
+        Told(how, queue => queue.OpenGroupMember("workers"), member => Poll(() => member.TryConsume(out _)));
 
     /// <inheritdoc cref="TryConsume_StoreIsGone_ThrowsAfterManyCallsWithoutAWait"/>
     [Theory]
     [InlineData("delete")]
     [InlineData("replace")]
-    public void TryRead_StoreIsGone_ThrowsAfterManyCallsWithoutAWait(string how)
-    {
-        using MappedFileQueue queue = Open();
-        using MappedFileReader reader = MappedFileReader.Open(_temp.StorePath);
-        Remove(how);
-        Assert.Throws<QueueDeletedException>(() => Poll(() => reader.TryRead(out _)));
-    }
+    public void TryRead_StoreIsGone_ThrowsAfterManyCallsWithoutAWait(string how) =>
+        Told(how, queue => queue.OpenReader(), reader => Poll(() => reader.TryRead(out _)));
 
     [Theory]
     [InlineData("delete")]
     [InlineData("replace")]
-    public void TryConsume_StoreOfAGroupIsGone_ThrowsAfterManyShortWaits(string how)
-    {
-        using MappedFileQueue queue = Open();
-        using MappedFileGroupMember member = queue.OpenGroupMember("workers");
-        Remove(how);
-        Assert.Throws<QueueDeletedException>(() => RepeatShortWaits(wait => member.TryConsume(out _, wait)));
-    }
+    public void TryConsume_StoreOfAGroupIsGone_ThrowsAfterManyShortWaits(string how) =>
+        Told(how, queue => queue.OpenGroupMember("workers"), member => RepeatShortWaits(wait => member.TryConsume(out _, wait)));
 
     [Theory]
     [InlineData("delete")]
@@ -254,12 +239,23 @@ public sealed class DeletedStoreTests : IDisposable
         Assert.False(Directory.Exists(_temp.StorePath));
     }
 
-    private void Told(string how, Action<MappedFileQueue> act)
+    private void Told(string how, Action<MappedFileQueue> act) => Told(
+        how,
+        queue =>
+        {
+            _ = queue.Consumer;
+            return queue;
+        },
+        act);
+
+    /// <summary>What is opened before the store is gone tells of that when it is used afterwards.</summary>
+    private void Told<T>(string how, Func<MappedFileQueue, T> open, Action<T> act)
+        where T : IDisposable
     {
         using MappedFileQueue queue = Open();
-        _ = queue.Consumer;
+        using T opened = open(queue);
         Remove(how);
-        QueueDeletedException error = Assert.Throws<QueueDeletedException>(() => act(queue));
+        QueueDeletedException error = Assert.Throws<QueueDeletedException>(() => act(opened));
         Refusal.CheckMessage(error.Message, _temp.StorePath);
     }
 
