@@ -99,8 +99,8 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// steps over damage throws only where nothing after the damage can be read and nothing may be appended there.</exception>
     /// <exception cref="OffsetOutOfRangeException">The messages here were removed, or a recovery cut them off.</exception>
     /// <exception cref="QueueDiskException">The disk cannot deliver the message's page or file; the position stays.</exception>
-    /// <exception cref="QueueDeletedException">The store was deleted or replaced. One call in 64 that finds nothing looks, once a
-    /// second at most.</exception>
+    /// <exception cref="QueueDeletedException">The store was deleted or replaced. A call that finds nothing looks, once a second
+    /// at most.</exception>
     public bool TryRead(out ReadOnlySpan<byte> message)
     {
         bool found = _reader.TryRead(out byte* payload, out int length);
@@ -125,7 +125,6 @@ public sealed unsafe class MappedFileReader : IDisposable
             cancellationToken.ThrowIfCancellationRequested();
             if (deadline.IsOver)
                 return false;
-            _reader.ThrowIfReplaced();
             cancellationToken.WaitHandle.WaitOne(pauseMs);
             pauseMs = Math.Min(pauseMs * 2, ReaderLoop.PauseMaxMs);
         }

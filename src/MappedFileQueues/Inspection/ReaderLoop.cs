@@ -22,16 +22,13 @@ internal static class ReaderLoop
                 TimeSpan atMost = wait.Prepare(out ulong sequence);
                 if (reader.HasNext())
                     return true;
-                if (await wait.WaitAsync(sequence, atMost, cancellationToken).ConfigureAwait(false))
-                    continue;
+                await wait.WaitAsync(sequence, atMost, cancellationToken).ConfigureAwait(false);
             }
             else
             {
                 await Task.Delay(pauseMs, cancellationToken).ConfigureAwait(false);
                 pauseMs = Math.Min(pauseMs * 2, PauseMaxMs);
             }
-
-            reader.ThrowIfReplaced();
         }
     }
 }

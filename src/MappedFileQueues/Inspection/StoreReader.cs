@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Reading;
@@ -18,7 +19,6 @@ internal sealed unsafe class StoreReader : IDisposable
     private ReaderWait? _wait;
     private bool _hasTriedToWait;
     private int _disposed;
-    private uint _empties;
     private long _checkedPlaceAt;
 
     /// <summary>Takes ownership of the store, unless it throws.</summary>
@@ -128,7 +128,7 @@ internal sealed unsafe class StoreReader : IDisposable
                 if (status == ReadStatus.Message)
                     _reader.EndSpan();
                 else
-                    _store.ThrowIfReplacedNowAndThen(ref _empties, ref _checkedPlaceAt);
+                    ThrowIfReplacedOnceASecond();
                 if (!takes)
                     _reader.PutBack();
                 return status == ReadStatus.Message;
@@ -208,22 +208,6 @@ internal sealed unsafe class StoreReader : IDisposable
         }
     }
 
-    /// <summary>Throws when the store or its files were deleted or replaced. Call it where nothing was found to read.</summary>
-    public void ThrowIfReplaced()
-    {
-        _reader.BeginCall();
-        try
-        {
-            ThrowIfDisposed();
-            _store.ThrowIfReplaced();
-            _reader.ThrowIfLeftBehind();
-        }
-        finally
-        {
-            _reader.EndCall();
-        }
-    }
-
     /// <summary>Waits for the running call. A span that another thread still uses stays readable until its next call.</summary>
     public void Dispose()
     {
@@ -251,6 +235,15 @@ internal sealed unsafe class StoreReader : IDisposable
         _store.NoteCut();
         _reader.EndSpan();
         _reader.MoveTo(offset);
+    }
+
+    /// <summary>Throws when the store or its files were deleted or replaced. Call it where nothing was found to read.</summary>
+    private void ThrowIfReplacedOnceASecond()
+    {
+        if (!LogView.IsLookDue(ref _checkedPlaceAt, Stopwatch.GetTimestamp()))
+            return;
+        _store.ThrowIfReplaced();
+        _reader.ThrowIfLeftBehind();
     }
 
     private void ThrowIfDisposed()

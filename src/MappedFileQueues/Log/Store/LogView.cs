@@ -110,10 +110,18 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     /// <param name="now">The time, by Stopwatch.</param>
     public void ThrowIfReplaced(ref long looked, long now)
     {
+        if (IsLookDue(ref looked, now))
+            ThrowIfReplaced();
+    }
+
+    /// <summary>Whether it is time for the next look; notes it then.</summary>
+    /// <inheritdoc cref="ThrowIfReplaced(ref long, long)" path="/param"/>
+    public static bool IsLookDue(ref long looked, long now)
+    {
         if (Stopwatch.GetElapsedTime(looked, now) < s_lookInterval)
-            return;
+            return false;
         looked = now;
-        ThrowIfReplaced();
+        return true;
     }
 
     /// <summary>
