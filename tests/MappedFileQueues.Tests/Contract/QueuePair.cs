@@ -23,9 +23,19 @@ internal sealed class QueuePair : IDisposable
         bool hasMemory = OperatingSystem.IsLinux() && Directory.Exists(MemoryFolder);
         _store = inMemory && hasMemory ? new TempStore(MemoryFolder) : new TempStore();
         _options = new MappedFileQueueOptions { StorePath = _store.StorePath };
-        configure(_options);
-        Left = QueueUnderTest.Open(kind, _options);
-        Right = two ? QueueUnderTest.Open(kind, _options) : Left;
+        try
+        {
+            configure(_options);
+            Left = QueueUnderTest.Open(kind, _options);
+            Right = two ? QueueUnderTest.Open(kind, _options) : Left;
+        }
+        catch
+        {
+            // Options that are refused: the store's folder is there all the same.
+            Left?.Dispose();
+            _store.Dispose();
+            throw;
+        }
     }
 
     /// <summary>Where the tests produce.</summary>

@@ -50,10 +50,14 @@ internal sealed class ManualTime(DateTimeOffset? start = null, TimeZoneInfo? zon
         private TimeSpan _passed;
         private bool _isDisposed;
 
+        /// <summary>Fires once, as a timer of the system does after a jump.</summary>
         public void Advance(TimeSpan time)
         {
-            for (_passed += time; _passed >= period && !_isDisposed; _passed -= period)
-                callback();
+            _passed += time;
+            if (_passed < period || _isDisposed)
+                return;
+            _passed = TimeSpan.Zero;
+            callback();
         }
 
         public bool Change(TimeSpan dueTime, TimeSpan period) => throw new NotSupportedException();

@@ -499,7 +499,8 @@ public abstract class GroupContract : IDisposable
         using Member member = queue.OpenMember(options: options);
         List<long> rest = member.Drain();
 
-        int kept = offsets.FindAll(offset => offset >= queue.GetInfo().LogStart).Count;
+        long logStart = queue.GetInfo().LogStart;
+        int kept = offsets.FindAll(offset => offset >= logStart).Count;
         Assert.Equal(policy == OutOfRangePolicy.Earliest ? Enumerable.Range(500 - kept, kept).Select(i => (long)i) : [], rest);
         queue.Produce(500);
         Assert.Equal(500, member.Consume(Deadline));

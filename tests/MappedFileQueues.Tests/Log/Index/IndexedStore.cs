@@ -169,10 +169,9 @@ internal sealed class IndexedStore : IDisposable
     public void CheckTime(DateTimeOffset time, long? tooEarlyMax = null)
     {
         long found = Queue.FindOffset(time);
-        MappedFileQueueInfo info = Queue.GetInfo();
         for (int i = 0; i < Offsets.Count && Offsets[i] < found; i++)
         {
-            bool isBefore = Offsets[i] < info.LogStart || (i < Times.Count ? Times[i] < time : Time.GetUtcNow() < time);
+            bool isBefore = (i < Times.Count ? Times[i] : Time.GetUtcNow()) < time || Offsets[i] < Queue.GetInfo().LogStart;
             Assert.True(isBefore, $"too late: time={time:O}, found={found}, message at {Offsets[i]}");
         }
 
@@ -188,6 +187,7 @@ internal sealed class IndexedStore : IDisposable
                 break;
         }
 
+        MappedFileQueueInfo info = Queue.GetInfo();
         long wanted = first == Offsets.Count ? info.PublishedOffset : Offsets[first];
         Assert.True(Math.Max(wanted, info.LogStart) - found <= most,
             $"too early: time={time:O}, found={found}, message at {wanted}");

@@ -309,11 +309,11 @@ public sealed class PackRecoveryTests : IDisposable
 
     private static void Flip(string file, long position)
     {
-        byte[] bytes = File.ReadAllBytes(file);
-        bytes[position] ^= 1;
-        using FileStream stream = new(file, FileMode.Open, FileAccess.Write, FileShare.ReadWrite);
+        using FileStream stream = new(file, FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite | FileShare.Delete);
         stream.Position = position;
-        stream.WriteByte(bytes[position]);
+        int old = stream.ReadByte();
+        stream.Position = position;
+        stream.WriteByte((byte)(old ^ 1));
     }
 
     private void Fill(int count)
