@@ -64,10 +64,10 @@ public sealed record AppendFileOptions
     public long RollLength { get; init; }
 
     /// <summary>
-    /// The age at which the stream begins the next file, unless the file is empty. Default infinite. The age counts from the
-    /// file's creation where the file system knows that and <see cref="ReuseOldFiles"/> is off, else from opening. The stream
-    /// checks it each <see cref="FlushInterval"/>. Where that is infinite, it checks each RollInterval or 49 days, whichever is
-    /// less, and then also hands what was written to the system.
+    /// The age at which the stream begins the next file, unless the file is empty. Default infinite. The age counts from when a
+    /// stream began the file; for one that another program began, from its creation where the file system knows that, else from
+    /// opening. The stream checks it each <see cref="FlushInterval"/>. Where that is infinite, it checks each RollInterval or 49
+    /// days, whichever is less, and then also hands what was written to the system.
     /// </summary>
     public TimeSpan RollInterval { get; init; } = Timeout.InfiniteTimeSpan;
 

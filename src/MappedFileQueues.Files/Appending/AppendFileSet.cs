@@ -78,10 +78,12 @@ internal sealed class AppendFileSet : IDisposable
             // What is no file (a device) is refused before anything is made beside it.
             directory.Open(name, FileOpening.Read)?.Dispose();
             string lockName = name + ".lock";
+            bool wasLockThere = directory.Identify(lockName) is not null;
             ownership = LockWait.TryTake(directory, lockName, LockKind.Exclusive, LockWait.Passing) ?? throw directory.InUse(
                 lockName, "Another stream appends to this file", "Close it, or write to another file.", $"path={path}");
             files = new AppendFileSet(directory, ownership, name, options);
-            files.OpenFirst();
+            // A lock file that this made says nothing of a file that was there before.
+            files.OpenFirst(wasLockThere ? ownership.NotedTime : null);
             return files;
         }
         catch
@@ -168,6 +170,7 @@ internal sealed class AppendFileSet : IDisposable
             _directory.FlushEntries("");
         Announce(rolled, length);
         Schedule.Begin();
+        _lock.NoteTime();
         _retention.NoteExpiry(rolled);
         BeginNext(spare);
     }
@@ -223,7 +226,7 @@ internal sealed class AppendFileSet : IDisposable
         _unsynced.RemoveAll(name => !closed.Contains(name));
     }
 
-    private void OpenFirst()
+    private void OpenFirst(DateTimeOffset? noted)
     {
         _ = _retention.TryDelete(_nextName);
         bool isThere = _directory.Identify(_name) is not null;
@@ -254,9 +257,13 @@ internal sealed class AppendFileSet : IDisposable
             _room.Clear();
         Current.MakeRoom(OpenedLength + 1);
         DateTimeOffset now = Schedule.ReadClock();
-        DateTimeOffset? birth = isThere && OpenedLength > 0 ? BirthOf(file, now) : now;
-        // What was written on an earlier day belongs to it, even where the birth is unknown.
-        Schedule.Begin(birth ?? now, ofDay: birth ?? (lastWritten < now ? lastWritten : now));
+        DateTimeOffset? begun = now;
+        if (isThere && OpenedLength > 0)
+            begun = FindBegun(file, noted, now);
+        else
+            _lock.NoteTime();
+        // What was written on an earlier day belongs to it, even where its beginning is unknown.
+        Schedule.Begin(begun ?? now, ofDay: begun ?? (lastWritten < now ? lastWritten : now));
         DeleteExpired();
 
         // Also when the file was there: the process that created or renamed it may have been killed before it flushed that.
@@ -283,9 +290,17 @@ internal sealed class AppendFileSet : IDisposable
     /// </summary>
     private long? RoomStart(PlatformFile file) => _options.Content == FileContent.Binary ? _room.Find(file) : 0;
 
-    /// <summary>Null where it is unknown: a file that is used again was born long before its content.</summary>
-    private DateTimeOffset? BirthOf(PlatformFile file, DateTimeOffset now) =>
-        !_options.ReuseOldFiles && file.Birth is { } birth ? (birth < now ? birth : now) : null;
+    /// <summary>
+    /// When a file that has content was begun; null where it is unknown. A file that a roll began was made long before, as the
+    /// next one, or is an older one that is used again; on NTFS its birth may be that of an earlier file of its name. The lock
+    /// file has the time of the roll. A file that was born after that is another program's.
+    /// </summary>
+    private DateTimeOffset? FindBegun(PlatformFile file, DateTimeOffset? noted, DateTimeOffset now)
+    {
+        DateTimeOffset? birth = _options.ReuseOldFiles ? null : file.Birth;
+        DateTimeOffset? begun = birth > noted ? birth : noted ?? birth;
+        return begun > now ? now : begun;
+    }
 
     /// <summary>
     /// Gives the next file the name. Where that cannot be done, gives the name back to the current one and continues it; throws

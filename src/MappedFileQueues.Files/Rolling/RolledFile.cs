@@ -10,7 +10,8 @@ public sealed record RolledFile
     public required long Length { get; init; }
 
     /// <summary>
-    /// When the file was begun: its creation where the file system knows that, else when the stream opened it.
+    /// When the file was begun, by whichever stream. For a file that another program began: its creation where the file system
+    /// knows that, else when the stream opened it.
     /// </summary>
     public required DateTimeOffset Begun { get; init; }
 

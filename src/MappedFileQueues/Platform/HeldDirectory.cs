@@ -309,6 +309,14 @@ internal abstract class PlatformLock : IDisposable
     /// </summary>
     public virtual bool IsInPlace => true;
 
+    /// <summary>When <see cref="NoteTime"/> was called last, by any process; null where that is unknown.</summary>
+    public virtual DateTimeOffset? NotedTime => null;
+
+    /// <summary>Makes this moment the time of modification of the lock's file. A hint: an error is not reported.</summary>
+    public virtual void NoteTime()
+    {
+    }
+
     /// <summary>Releases the lock; the file stays.</summary>
     public abstract void Dispose();
 }

@@ -70,6 +70,18 @@ internal sealed class LinuxLock : PlatformLock
         _handle is not null && LinuxDirectory.Stat(_handle, FullName).Identity == _directory.Identify(_name);
 
     /// <inheritdoc/>
+    public override DateTimeOffset? NotedTime => _handle is null
+        ? null
+        : DateTimeOffset.UnixEpoch.AddTicks(LinuxDirectory.Stat(_handle, FullName).Modified / TimeSpan.NanosecondsPerTick);
+
+    /// <inheritdoc/>
+    public override unsafe void NoteTime()
+    {
+        if (_handle is not null)
+            _ = LinuxNative.futimens(_handle, null);
+    }
+
+    /// <inheritdoc/>
     public override void Downgrade()
     {
         // This cannot wait long: a process takes this lock exclusively only under the `open` lock, which our caller holds, and a

@@ -63,6 +63,23 @@ internal sealed class PortableLock : PlatformLock
     public override bool IsInPlace => File.Exists(_path);
 
     /// <inheritdoc/>
+    public override DateTimeOffset? NotedTime => _handle is null ? null : new DateTimeOffset(File.GetLastWriteTimeUtc(_handle));
+
+    /// <inheritdoc/>
+    public override void NoteTime()
+    {
+        try
+        {
+            if (_handle is not null)
+                File.SetLastWriteTimeUtc(_handle, DateTime.UtcNow);
+        }
+        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
+        {
+            // The file of another user.
+        }
+    }
+
+    /// <inheritdoc/>
     public override void Downgrade()
     {
         if (_handle is null)

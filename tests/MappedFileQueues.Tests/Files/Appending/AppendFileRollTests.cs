@@ -1,3 +1,4 @@
+using System.Collections.Concurrent;
 using MappedFileQueues.Files;
 using MappedFileQueues.Files.Names;
 using MappedFileQueues.Platform;
@@ -73,6 +74,50 @@ public sealed class AppendFileRollTests : IDisposable
         Assert.Equal("before", File.ReadAllText(rolled[0]));
         Assert.Equal(huge, File.ReadAllBytes(rolled[1]));
         Assert.Equal("behind", File.ReadAllText(FilePath));
+    }
+
+    /// <summary>
+    /// The next file is made when the one before it begins. Its birth counted as its beginning, so a log that is rolled each
+    /// midnight was rolled once more whenever its program was started again, as a file of the day before.
+    /// </summary>
+    [Theory]
+    [InlineData(false, false)]
+    [InlineData(false, true)]
+    [InlineData(true, false)]
+    public void Open_FileThatARollBegan_IsAsOldAsTheRoll(bool portable, bool reuses)
+    {
+        PlatformScope.Use(portable);
+        ConcurrentQueue<RolledFile> rolled = [];
+        AppendFileOptions options = new()
+        {
+            RollLength = 1,
+            RetainedFileCount = reuses ? 1 : null,
+            ReuseOldFiles = reuses,
+            Content = FileContent.Text,
+            OnRolled = rolled.Enqueue,
+        };
+        byte[] line = LineMaker.Line(0, 0);
+        // The clock of file systems is behind by up to 4 ms.
+        TimeSpan coarse = TimeSpan.FromMilliseconds(20);
+        DateTimeOffset earliest, latest;
+        using (AppendFileStream stream = new(FilePath, options))
+        {
+            stream.Write(line);
+            stream.Flush();
+            Eventually.True(() => File.Exists(_temp.PathOf(new RolledNames("app.log").Next)), "the next file is made");
+            Thread.Sleep(3 * coarse);
+            earliest = DateTimeOffset.UtcNow - coarse;
+            stream.Write(line);
+            stream.Flush();
+            latest = DateTimeOffset.UtcNow;
+        }
+
+        Thread.Sleep(3 * coarse);
+        using (AppendFileStream stream = new(FilePath, options))
+            stream.Write(line);
+
+        Eventually.Equal(2, () => rolled.Count);
+        Assert.InRange(rolled.Last().Begun, earliest, latest);
     }
 
     [Fact]
