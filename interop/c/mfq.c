@@ -263,9 +263,13 @@ static mfq_status read_meta(mfq_reader *r, mfq_error *error) {
 /* Whether the store under the handle is still the one that was opened. */
 mfq_status mfqi_check_replaced(const mfq_reader *r, mfq_error *error) {
     struct stat meta, held, named;
-    if (fstatat(r->directory, "queue.meta", &meta, 0) == 0 && mfqi_is_same_file(&meta, &r->meta_stat)
-        && fstat(r->directory, &held) == 0 && stat(r->path, &named) == 0 && mfqi_is_same_file(&held, &named))
+    int is_known = fstatat(r->directory, "queue.meta", &meta, 0) == 0 && fstat(r->directory, &held) == 0
+        && stat(r->path, &named) == 0;
+    if (is_known && mfqi_is_same_file(&meta, &r->meta_stat) && mfqi_is_same_file(&held, &named))
         return MFQ_OK;
+    /* A folder above that may not be entered says nothing about the store. */
+    if (!is_known && errno != ENOENT && errno != ENOTDIR)
+        return mfqi_fail_disk(r, error, -1, "queue.meta");
     return mfqi_fail(error, MFQ_E_DELETED, -1, "The store was deleted or replaced: path=%.160s.", r->path);
 }
 
@@ -443,6 +447,12 @@ DIR *mfqi_open_folder(int directory, const char *name) {
     if (folder == NULL && fd >= 0)
         close(fd);
     return folder;
+}
+
+/* NULL at the end, with errno 0, and on an error. */
+struct dirent *mfqi_next_entry(DIR *folder) {
+    errno = 0;
+    return folder == NULL ? NULL : readdir(folder);
 }
 
 static int segment_exists(const mfq_reader *r, int64_t start) {
@@ -929,7 +939,7 @@ static const char *parse_word(const char *text, const char *word) {
 static int64_t find_cut(const mfq_reader *r) {
     DIR *folder = mfqi_open_folder(r->directory, "salvage");
     int64_t lowest = folder == NULL && errno != ENOENT ? -1 : INT64_MAX;
-    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry; (entry = mfqi_next_entry(folder)) != NULL;) {
         int64_t start, tail, epoch;
         const char *at = parse_number(entry->d_name, &start);
         at = parse_number(parse_word(at, "-from-"), &tail);
@@ -937,6 +947,7 @@ static int64_t find_cut(const mfq_reader *r) {
         if (at != NULL && strcmp(at, ".cut") == 0 && epoch > r->epoch)
             lowest = min64(lowest, tail);
     }
+    lowest = folder != NULL && errno != 0 ? -1 : lowest;
     if (folder != NULL)
         closedir(folder);
     return lowest;

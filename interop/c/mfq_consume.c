@@ -227,7 +227,7 @@ typedef mfq_status read_place(const mfq_reader *r, const char *file, int64_t *of
 static int are_within(const mfq_reader *r, const char *folder_name, const char *suffix, read_place *read, int64_t end) {
     DIR *folder = mfqi_open_folder(r->directory, folder_name);
     int within = folder != NULL || errno == ENOENT;
-    for (struct dirent *entry; within && folder != NULL && (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry; within && (entry = mfqi_next_entry(folder)) != NULL;) {
         char file[NAME_MAX + 40];
         int64_t offset;
         size_t length = strlen(entry->d_name), ending = strlen(suffix);
@@ -236,6 +236,7 @@ static int are_within(const mfq_reader *r, const char *folder_name, const char *
         snprintf(file, sizeof file, "%s/%s", folder_name, entry->d_name);
         within = read(r, file, &offset, NULL) >= 0 && offset <= end;
     }
+    within = within && errno == 0;
     if (folder != NULL)
         closedir(folder);
     return within;

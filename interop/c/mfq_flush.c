@@ -157,6 +157,7 @@ static mfq_status write_checkpoint(mfq_producer *p, int64_t offset, mfq_error *e
     int fd = mfqi_open_or_make(r, name, &state), is_written = 1;
     if (fd < 0)
         return mfqi_fail_disk(r, error, -1, name);
+    errno = ENOSPC; /* a short write sets none */
     if (state.st_size < (off_t)sizeof pages)
         is_written = pwrite(fd, pages, sizeof pages, 0) == (ssize_t)sizeof pages;
     if (!newest.is_there || newest.offset < offset || (uint64_t)newest.epoch != epoch

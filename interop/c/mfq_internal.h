@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -218,6 +219,7 @@ void mfqi_close_fd(const mfq_reader *r, int *fd);
 int64_t mfqi_now_ms(void);
 void mfqi_sleep_ms(int64_t ms);
 DIR *mfqi_open_folder(int directory, const char *name);
+struct dirent *mfqi_next_entry(DIR *folder);
 int mfqi_has_data(int fd, int64_t from, int64_t to);
 mfq_status mfqi_open_store(const char *path, mfq_reader **result, mfq_error *error);
 mfq_status mfqi_check_replaced(const mfq_reader *r, mfq_error *error);

@@ -60,6 +60,16 @@ mfq_status mfqi_flush_names(const mfq_reader *r, int64_t start, mfq_error *error
     return MFQ_OK;
 }
 
+/* A file that becomes longer than `ulimit -f` allows would end the process by SIGXFSZ, whose handling is the program's. */
+static int set_length(int fd, int64_t length) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < (rlim_t)length) {
+        errno = EFBIG;
+        return -1;
+    }
+    return ftruncate(fd, (off_t)length);
+}
+
 static int allocate(int fd, int64_t position, int64_t length) {
     while (length > 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, (off_t)position, (off_t)length) != 0)
         if (errno != EINTR)
@@ -77,7 +87,7 @@ static mfq_status make_file(mfq_producer *p, const char *name, int64_t blocks, m
         return mfqi_fail_disk(r, error, -1, temporary);
     mfqi_adopt(r, fd, r->meta_stat.st_mode & 0666);
     mfq_status status = MFQ_OK;
-    if (ftruncate(fd, (off_t)r->info.segment_length) != 0 || allocate(fd, 0, blocks) != 0 || fdatasync(fd) != 0)
+    if (set_length(fd, r->info.segment_length) != 0 || allocate(fd, 0, blocks) != 0 || fdatasync(fd) != 0)
         status = mfqi_fail_disk(r, error, -1, temporary);
     close(fd);
     MFQ_STEP("TemporaryMade");
@@ -214,7 +224,13 @@ static mfq_status enter_for_writing(mfq_producer *p, int64_t offset, mfq_error *
         int fd = mfqi_open_file(r->directory, name, O_RDWR, &state);
         if (fd < 0 && errno != ENOENT)
             return mfqi_fail_disk(r, error, offset, name);
-        if (fd >= 0 && (mfqi_try_flock(fd, LOCK_SH) <= 0 || !mfqi_is_in_place(r->directory, name, fd))) {
+        int taken = fd < 0 ? 1 : mfqi_try_flock(fd, LOCK_SH);
+        if (taken < 0) {
+            status = mfqi_fail_disk(r, error, offset, name);
+            mfqi_close_fd(r, &fd);
+            return status;
+        }
+        if (fd >= 0 && (taken == 0 || !mfqi_is_in_place(r->directory, name, fd))) {
             mfqi_close_fd(r, &fd);
             mfqi_sleep_ms(1);
             continue;

@@ -165,7 +165,7 @@ class Files:
             if (_system.is_same(os.stat("queue.meta", dir_fd=self.directory), self.meta_stat)
                     and _system.is_same(os.fstat(self.directory), os.stat(self.path))):
                 return
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             pass
         raise DeletedError(f"The store was deleted or replaced: path={self.path}.")
 

@@ -1,4 +1,5 @@
 using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Packs.Index;
 
@@ -52,21 +53,21 @@ internal sealed class PackIndex
     public void Add(ulong hash, ulong entry)
     {
         IndexShard shard = ShardOf(hash);
-        lock (shard)
+        using (new UninterruptedLock(shard))
             shard.Add(entry);
     }
 
     public bool Replace(ulong hash, ulong old, ulong entry)
     {
         IndexShard shard = ShardOf(hash);
-        lock (shard)
+        using (new UninterruptedLock(shard))
             return shard.Replace(old, entry);
     }
 
     public bool Remove(ulong hash, ulong entry)
     {
         IndexShard shard = ShardOf(hash);
-        lock (shard)
+        using (new UninterruptedLock(shard))
             return shard.Remove(entry);
     }
 
@@ -81,7 +82,7 @@ internal sealed class PackIndex
     public ulong[] CopyShard(int number)
     {
         IndexShard shard = _shards[number];
-        lock (shard)
+        using (new UninterruptedLock(shard))
             return shard.ToArray();
     }
 
@@ -89,7 +90,7 @@ internal sealed class PackIndex
     public void Load(int number, ReadOnlySpan<ulong> entries)
     {
         IndexShard shard = _shards[number];
-        lock (shard)
+        using (new UninterruptedLock(shard))
             shard.Load(entries);
     }
 

@@ -1,5 +1,6 @@
 using System.Globalization;
 using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Packs.Volumes;
 
@@ -19,7 +20,7 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
     /// </summary>
     public const int ReservedForCompaction = 1;
 
-    private readonly Lock _gate = new();
+    private readonly object _gate = new();
     private readonly Volume?[] _slots = new Volume?[IndexEntry.SlotCount];
     private int _slotsUsed;
     private int _count;
@@ -90,7 +91,7 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
     /// <summary>Adds a volume, in the first free slot or a given one.</summary>
     public void Add(Volume volume, int? wanted = null)
     {
-        lock (_gate)
+        using (new UninterruptedLock(_gate))
         {
             int slot = wanted ?? Array.IndexOf(_slots, null);
             if (slot is < 0 or >= IndexEntry.SlotCount || _slots[slot] is not null)
@@ -119,7 +120,7 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
     /// <summary>Removes a volume. Its file is closed when its last user releases it.</summary>
     public void Remove(Volume volume)
     {
-        lock (_gate)
+        using (new UninterruptedLock(_gate))
         {
             Volatile.Write(ref _slots[volume.Slot], null);
             _count--;

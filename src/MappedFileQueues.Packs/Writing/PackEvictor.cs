@@ -126,7 +126,7 @@ internal sealed class PackEvictor(PackWriter writer)
         {
             writer.CheckpointHeld(eviction);
         }
-        catch (MappedFileQueueException)
+        catch
         {
             if (Core.Directory.Identify(PackNames.Checkpoint) != before)
                 _ = Forget(eviction);

@@ -6,7 +6,8 @@ namespace MappedFileQueues.Packs.Writing;
 /// The lock for changes of a pack's tail, sequence or index. A thread whose puts wait for nothing else takes it a few hundred
 /// thousand times a second, and takes it again before a sleeping thread is awake. With a plain <see cref="Lock"/> the sleeping
 /// thread then waits for 100 ms, at each step of a durable put, a flush or a compaction. So threads of the latter kind announce
-/// that they wait, and puts stand back.
+/// that they wait, and puts stand back. <see cref="Thread.Interrupt"/> does not end their wait: a compaction that stopped between
+/// two entries would leave two volumes for one number.
 /// </summary>
 internal sealed class PackGate
 {
@@ -22,14 +23,27 @@ internal sealed class PackGate
     /// <summary>Takes the lock for a thread that takes it rarely. Disposing the scope releases it.</summary>
     public Lock.Scope Take()
     {
+        bool wasInterrupted = false;
         Interlocked.Increment(ref _waiting);
         try
         {
-            return _lock.EnterScope();
+            while (true)
+            {
+                try
+                {
+                    return _lock.EnterScope();
+                }
+                catch (ThreadInterruptedException)
+                {
+                    wasInterrupted = true;
+                }
+            }
         }
         finally
         {
             Interlocked.Decrement(ref _waiting);
+            if (wasInterrupted)
+                Thread.CurrentThread.Interrupt();
         }
     }
 

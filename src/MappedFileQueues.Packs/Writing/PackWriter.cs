@@ -193,13 +193,34 @@ internal sealed class PackWriter : IDisposable
     public void Dispose()
     {
         _closing.Cancel();
+        bool wasInterrupted = false;
+        for (bool isClosed = false; !isClosed;)
+        {
+            try
+            {
+                Close();
+                isClosed = true;
+            }
+            catch (ThreadInterruptedException)
+            {
+                // The interrupt counts later: half closed, the pack would keep the writer's lock as long as the process lives.
+                wasInterrupted = true;
+            }
+        }
+
+        if (wasInterrupted)
+            Thread.CurrentThread.Interrupt();
+    }
+
+    private void Close()
+    {
         lock (Maintenance)
         {
             if (_isDisposed)
                 return;
-            _isDisposed = true;
             Appender.Close();
             TryCheckpoint();
+            _isDisposed = true;
             Appender.Dispose();
             Core.Dispose();
             _opened.MetaLock?.Dispose();

@@ -49,7 +49,7 @@ internal static class GroupCommands
         Argument<string> group = GroupArgument();
         Argument<int> slot = new("SLOT") { Description = "The member's slot, which `mfq consumers members` shows." };
         Option<TimeSpan?> after = ToolOptions.Wait(
-            "--after", "Take only from a member that has the same number of messages in hand after this time; default 1s.");
+            "--after", "Take only from a member that has the same messages in hand after this time; default 1s.");
         StoreOptions opening = new(lockHelp: null);
         return new Command(
             "fence",
@@ -62,10 +62,14 @@ internal static class GroupCommands
         {
             using StoreEngine queue = opening.Open(parsed, store);
             (string name, int number) = (parsed.GetRequiredValue(group), parsed.GetRequiredValue(slot));
-            int held = HeldBy(queue, name, number);
-            if (stopped.WaitHandle.WaitOne(parsed.GetValue(after) ?? s_afterDefault))
+            TimeSpan wait = parsed.GetValue(after) ?? s_afterDefault;
+            int held = HeldBy(queue, name, number).HeldCount;
+            if (stopped.WaitHandle.WaitOne(wait))
                 throw new OperationCanceledException(stopped);
-            if (HeldBy(queue, name, number) != held)
+            MappedFileGroupMemberInfo now = HeldBy(queue, name, number);
+
+            // One that takes the next message when it is done with one has the same number all the time.
+            if (now.HeldCount != held || now.HeldFor < wait)
             {
                 throw new ToolException(
                     $"The member goes on by itself: group=\"{name}\", slot={number}. Nothing was taken from it.");
@@ -87,12 +91,11 @@ internal static class GroupCommands
     public static ToolException None(string name, string path) => new(
         $"There is no such group: group=\"{name}\", path={path}. `mfq consumers list` shows those that there are.");
 
-    private static int HeldBy(StoreEngine queue, string name, int slot)
+    private static MappedFileGroupMemberInfo HeldBy(StoreEngine queue, string name, int slot)
     {
         IReadOnlyList<MappedFileGroupMemberInfo> members = Find(queue.GetInfo(), name).Members;
-        return members.FirstOrDefault(member => member.Slot == slot) is { } found
-            ? found.HeldCount
-            : throw new ToolException(
+        return members.FirstOrDefault(member => member.Slot == slot)
+            ?? throw new ToolException(
                 $"The slot has no message in hand: slot={slot}, group=\"{name}\", path={queue.Store.Path}. "
                 + (members.Count == 0
                     ? "No member has."

@@ -79,8 +79,9 @@ internal static class ExtractCommand
     /// </summary>
     private static void Write(string path, ReadOnlySpan<byte> data, bool overwrite)
     {
-        // Not the name and a suffix, which may be longer than a name may be.
-        string temporary = Path.Combine(Path.GetDirectoryName(path)!, $".mfq-extract-{Environment.ProcessId}.tmp");
+        // Not the name and a suffix, which may be longer than a name may be, nor the process id: in a container each run has the
+        // same, and a killed one has left its file.
+        string temporary = Path.Combine(Path.GetDirectoryName(path)!, $".mfq-extract-{Path.GetRandomFileName()[..8]}.tmp");
         FileStream file = new(temporary, FileMode.CreateNew, FileAccess.Write, FileShare.None, bufferSize: 0);
         try
         {

@@ -60,7 +60,8 @@ internal static class ExportCommand
             throw new ToolException($"The directory of the file is missing: file={file}. Make it, or name another one.");
         if (StorePaths.IsInside(plan.StorePath, file))
             throw new ToolException($"The file would be in the store itself: file={file}. Name one in another directory.");
-        string temporary = $"{file}.{Environment.ProcessId}.tmp";
+        // Not by the process id, which is the same in each run of a container: a killed one has left its file.
+        string temporary = $"{file}.{Path.GetRandomFileName()[..8]}.tmp";
         bool isMade = false;
         try
         {

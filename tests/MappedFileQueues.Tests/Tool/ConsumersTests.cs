@@ -73,6 +73,36 @@ public sealed class ConsumersTests : IDisposable
         ToolRun.Of("consumers", "delete", _temp.StorePath, "workers", "--group").ExpectError("mfq consumers list");
     }
 
+    /// <summary>
+    /// A member that takes the next message when it is done with one has one in hand at each look. It was fenced at its work.
+    /// </summary>
+    [Fact]
+    public void Fence_MemberThatGoesFromMessageToMessage_IsLeftAlone()
+    {
+        using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath });
+        using MappedFileGroupMember member = queue.OpenGroupMember("workers");
+        for (int i = 0; i < 10_000; i++)
+            queue.Producer.Produce(new byte[8]);
+        member.Consume();
+        using var stop = new CancellationTokenSource();
+        Exception? failure = null;
+        var working = new Thread(() => failure = Record.Exception(() =>
+        {
+            while (!stop.Token.WaitHandle.WaitOne(20))
+            {
+                member.Consume();
+                member.Acknowledge(member.MessageOffset - 16);
+            }
+        }));
+        working.Start();
+        ToolRun run = ToolRun.Of("consumers", "fence", _temp.StorePath, "workers", $"{member.Slot}", "--after", "2s");
+        stop.Cancel();
+        working.Join();
+
+        run.ExpectError("goes on by itself");
+        Assert.Null(failure);
+    }
+
     [Fact]
     public void ResetDelete_StoreOfStructs_NeedNoType()
     {

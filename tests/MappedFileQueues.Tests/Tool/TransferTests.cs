@@ -343,19 +343,19 @@ public sealed class TransferTests : IDisposable
         Assert.False(Directory.Exists(copy));
     }
 
-    /// <summary>An export that could not make its temporary file removed the one that was in the way.</summary>
+    /// <summary>In a container each run has the same process id. After one that was killed, each later one was refused.</summary>
     [Fact]
-    public void Export_TemporaryNameIsTaken_NothingIsRemoved()
+    public void Export_KilledOneHadTheSameProcessId_WorksAndRemovesNothing()
     {
         Fill();
         string file = Path.Combine(_temp.Root, "export");
-        string taken = $"{file}.{Environment.ProcessId}.tmp";
-        File.WriteAllText(taken, "of somebody else");
+        string left = $"{file}.{Environment.ProcessId}.tmp";
+        File.WriteAllText(left, "of somebody else");
 
-        ToolRun.Of("export", _temp.StorePath, "--to", file).ExpectError(taken);
+        ToolRun.Of("export", _temp.StorePath, "--to", file).Expect(0);
 
-        Assert.Equal("of somebody else", File.ReadAllText(taken));
-        Assert.False(File.Exists(file));
+        Assert.Equal("of somebody else", File.ReadAllText(left));
+        Assert.NotEmpty(File.ReadAllText(file));
     }
 
     /// <summary>The error named a file that the user had not named, and that was gone.</summary>
