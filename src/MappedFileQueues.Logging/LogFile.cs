@@ -52,6 +52,29 @@ internal sealed class LogFile : IDisposable
 
     public void Write(ReadOnlySpan<byte> line)
     {
+        bool wasInterrupted = false;
+        for (bool isDone = false; !isDone;)
+        {
+            try
+            {
+                WriteOrLose(line);
+                isDone = true;
+            }
+            catch (ThreadInterruptedException)
+            {
+                // It counts at the thread's next wait. The line has waited for room; at Group it is written, and has waited for
+                // the disk.
+                wasInterrupted = true;
+                isDone = _settings.File.Durability == AppendDurability.Group;
+            }
+        }
+
+        if (wasInterrupted)
+            Thread.CurrentThread.Interrupt();
+    }
+
+    private void WriteOrLose(ReadOnlySpan<byte> line)
+    {
         AppendFileStream? stream = _stream ?? Reopen();
         while (stream is not null)
         {
@@ -139,8 +162,6 @@ internal sealed class LogFile : IDisposable
 
     public void Dispose()
     {
-        AppDomain.CurrentDomain.ProcessExit -= OnProcessEnds;
-        AppDomain.CurrentDomain.UnhandledException -= OnProcessEnds;
         Exception? failure = null;
         lock (_gate)
         {
@@ -153,6 +174,9 @@ internal sealed class LogFile : IDisposable
                 failure = Close(stream);
         }
 
+        // Only now: an interrupt of the thread may have ended its wait.
+        AppDomain.CurrentDomain.ProcessExit -= OnProcessEnds;
+        AppDomain.CurrentDomain.UnhandledException -= OnProcessEnds;
         if (failure is not null)
             Report(failure);
     }
@@ -175,9 +199,9 @@ internal sealed class LogFile : IDisposable
             flush.Start();
             _ = flush.Join(s_endLimit);
         }
-        catch (OutOfMemoryException)
+        catch (Exception error) when (error is OutOfMemoryException or ThreadInterruptedException)
         {
-            // There is no thread to be had.
+            // There is no thread to be had, or no time to wait for it.
         }
     }
 

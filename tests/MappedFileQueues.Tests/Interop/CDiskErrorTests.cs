@@ -32,15 +32,19 @@ public sealed class CDiskErrorTests
         }
     }
 
-    /// <summary>A lock that the system refuses was tried for a second and more, then segments were said to be removed.</summary>
-    [Fact]
-    public void Open_SegmentCannotBeLocked_SaysSo()
+    /// <summary>
+    /// A lock that the system refuses was tried for a second and more, then segments were said to be removed. That of the meta
+    /// page was a store that was deleted.
+    /// </summary>
+    [Theory]
+    [InlineData("commitlog/00000000000000000000.log")]
+    [InlineData("queue.meta")]
+    public void Open_FileCannotBeLocked_SaysSo(string file)
     {
         using var store = new TempStore();
         using MappedFileQueue queue = InteropStore.Open(store);
-        string segment = store.PathOf($"commitlog/{0:D20}.log");
         using ChildProcess run = Trace(
-            segment, "flock:error=ENOLCK", "produce", store.StorePath, "shared", "message", "0", "1");
+            store.PathOf(file), "flock:error=ENOLCK", "produce", store.StorePath, "shared", "message", "0", "1");
         Assert.Equal(1, run.WaitForExit());
         Assert.StartsWith("open: disk: A system call failed: errno=37", run.ErrorText, StringComparison.Ordinal);
     }

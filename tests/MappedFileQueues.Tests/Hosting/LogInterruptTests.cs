@@ -1,0 +1,47 @@
+using MappedFileQueues.Files;
+using MappedFileQueues.Hosting;
+using Microsoft.Extensions.Logging;
+
+namespace MappedFileQueues.Tests.Hosting;
+
+/// <summary>`Thread.Interrupt` on threads that log.</summary>
+[Trait("Category", "Slow")]
+public sealed class LogInterruptTests : IDisposable
+{
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// A line that waited for room lost its message when its thread was interrupted: it said that the entry could not be
+    /// formatted, and the thread never heard of the interrupt.
+    /// </summary>
+    [Fact]
+    public void Log_ThreadsAreInterrupted_EveryLineComesAndTheInterruptCountsLater()
+    {
+        string path = Path.Combine(_temp.Root, "app.log");
+        MappedFileLoggerOptions options = new() { Path = path, File = new AppendFileOptions { BufferLength = 8192 } };
+        long logged = 1;
+        using (MappedFileLoggerProvider provider = new(options))
+        {
+            ILogger logger = provider.CreateLogger("C");
+            // What is made once is made before: threads wait for each other there, too.
+            logger.LogInformation("line {Thread} {Number}", -1, -1);
+            InterruptedThreads.Run((thread, number) =>
+            {
+                for (int i = 0; i < 100; i++)
+                {
+                    logger.LogInformation("line {Thread} {Number}", thread, number);
+                    Interlocked.Increment(ref logged);
+                }
+
+                Thread.Sleep(0);
+            });
+            Assert.Equal(0, provider.LostLineCount);
+        }
+
+        string[] lines = File.ReadAllLines(path);
+        Assert.DoesNotContain(lines, line => line.Contains("could not be formatted", StringComparison.Ordinal));
+        Assert.Equal(logged, lines.Length);
+    }
+}
