@@ -8,11 +8,6 @@ namespace MappedFileQueues.Tests.Contract;
 /// </summary>
 internal sealed class QueuePair : IDisposable
 {
-    /// <summary>
-    /// A file system in memory, where there is one: flushing costs nothing there, and it is another file system to work on.
-    /// </summary>
-    private const string MemoryFolder = "/dev/shm";
-
     private readonly QueueKind _kind;
     private readonly TempStore _store;
     private readonly MappedFileQueueOptions _options;
@@ -20,8 +15,7 @@ internal sealed class QueuePair : IDisposable
     public QueuePair(QueueKind kind, bool two, bool inMemory, Action<MappedFileQueueOptions> configure)
     {
         _kind = kind;
-        bool hasMemory = OperatingSystem.IsLinux() && Directory.Exists(MemoryFolder);
-        _store = inMemory && hasMemory ? new TempStore(MemoryFolder) : new TempStore();
+        _store = inMemory ? TempStore.InMemory() : new TempStore();
         _options = new MappedFileQueueOptions { StorePath = _store.StorePath };
         try
         {

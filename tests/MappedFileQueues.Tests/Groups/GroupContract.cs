@@ -18,7 +18,7 @@ public abstract class GroupContract : IDisposable
     {
         PlatformScope.Use(portable);
         _kind = kind;
-        _store = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+        _store = TempStore.InMemory();
         _options = new MappedFileQueueOptions { StorePath = _store.StorePath, SegmentSize = 64 * 1024 };
     }
 

@@ -22,7 +22,7 @@ public sealed class GroupRandomTests : IDisposable
     private const int MembersMax = 4;
 
     private int _runs;
-    private readonly TempStore _store = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+    private readonly TempStore _store = TempStore.InMemory();
 
     public void Dispose() => _store.Dispose();
 

@@ -11,10 +11,7 @@ internal sealed class DamagedLog : IDisposable
 {
     private const int Header = 8;
 
-    /// <summary>None of this is about disks.</summary>
-    private const string MemoryFolder = "/dev/shm";
-
-    private readonly TempStore _folder = Directory.Exists(MemoryFolder) ? new TempStore(MemoryFolder) : new TempStore();
+    private readonly TempStore _folder = TempStore.InMemory();
     private readonly QueueKind _kind;
     private readonly ProducerMode _mode;
     private readonly int _segment;

@@ -16,11 +16,6 @@ public sealed class HostileBytesTests(ITestOutputHelper output)
     private const int SamplesPerFile = 12;
     private const int ExitHang = 3;
 
-    /// <summary>
-    /// Where damaged stores are written: in memory where there is such a place, since none of this is about disks.
-    /// </summary>
-    private const string MemoryFolder = "/dev/shm";
-
     private static readonly bool s_isExhaustive = Environment.GetEnvironmentVariable("MFQ_HOSTILE") == "all";
 
     [Theory]
@@ -34,22 +29,13 @@ public sealed class HostileBytesTests(ITestOutputHelper output)
             ? int.Parse(text, CultureInfo.InvariantCulture)
             : Random.Shared.Next();
         output.WriteLine($"MFQ_SEED={seed}");
-        string folder = Path.Combine(
-            Directory.Exists(MemoryFolder) ? MemoryFolder : Path.GetTempPath(), $"mfq-hostile-{Guid.NewGuid():n}");
-        Directory.CreateDirectory(folder);
-        try
-        {
-            string count = s_isExhaustive ? "all" : SamplesPerFile.ToString(CultureInfo.InvariantCulture);
-            string seedText = seed.ToString(CultureInfo.InvariantCulture);
-            using ChildProcess child = ChildProcess.StartPeer(
-                [platform, "hostile", folder, kind, reading, boot, seedText, count, "0", "1", policy]);
-            int code = child.WaitForExit(s_isExhaustive ? TimeSpan.FromHours(1) : TimeSpan.FromMinutes(10));
-            Judge(child, code, seed);
-        }
-        finally
-        {
-            Directory.Delete(folder, recursive: true);
-        }
+        using TempStore folder = TempStore.InMemory();
+        string count = s_isExhaustive ? "all" : SamplesPerFile.ToString(CultureInfo.InvariantCulture);
+        string seedText = seed.ToString(CultureInfo.InvariantCulture);
+        using ChildProcess child = ChildProcess.StartPeer(
+            [platform, "hostile", folder.Root, kind, reading, boot, seedText, count, "0", "1", policy]);
+        int code = child.WaitForExit(s_isExhaustive ? TimeSpan.FromHours(1) : TimeSpan.FromMinutes(10));
+        Judge(child, code, seed);
     }
 
     private static void Judge(ChildProcess child, int code, int seed)

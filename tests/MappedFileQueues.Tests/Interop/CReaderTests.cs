@@ -157,7 +157,7 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
     [Trait("Category", "Laboratory")]
     public void Open_DamagedStores_NeverCrashesAndGivesNoWrongMessage()
     {
-        using var scratch = new TempStore(Directory.Exists("/dev/shm") ? "/dev/shm" : Path.GetTempPath());
+        using TempStore scratch = TempStore.InMemory();
         int seed = DateTime.UtcNow.DayOfYear;
         using ChildProcess run = CLibrary.Start(
             CLibrary.Checked, "mutate", Vectors.Folder, scratch.Root, "10000", "30", $"{seed}");
@@ -172,7 +172,7 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
     [Trait("Category", "Laboratory")]
     public void Fuzz_DamagedStores_NeverCrashesAndGivesNoWrongMessage()
     {
-        using var stores = new TempStore(Directory.Exists("/dev/shm") ? "/dev/shm" : Path.GetTempPath());
+        using TempStore stores = TempStore.InMemory();
         Vectors.MakeIn(stores.Root);
         var start = new ProcessStartInfo(
             CLibrary.Fuzzer,

@@ -91,7 +91,7 @@ public sealed class PackModelTests
 
     private sealed class Run : IDisposable
     {
-        private readonly TempStore _temp = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+        private readonly TempStore _temp = TempStore.InMemory();
         private readonly PackOptions _options;
         private readonly PackReader _reader;
         private ImmutableDictionary<string, byte[]> _model = ImmutableDictionary<string, byte[]>.Empty;

@@ -128,7 +128,7 @@ public sealed class AllocationTests
     [InlineData(ProducerMode.Exclusive)]
     public void Group_EveryPath_AllocatesNothing(ProducerMode mode)
     {
-        using TempStore store = new("/dev/shm");
+        using TempStore store = TempStore.InMemory();
         MappedFileQueueOptions options = Options(store, mode, portable: false);
         options.Durability = DurabilityLevel.Group;
         options.FlushInterval = TimeSpan.FromHours(1);

@@ -165,7 +165,7 @@ public sealed class LifetimeTests
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "What a process holds is read from /proc.");
         PlatformScope.Use(portable: false);
-        using TempStore store = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+        using TempStore store = TempStore.InMemory();
         var options = new MappedFileQueueOptions { StorePath = store.StorePath, SegmentSize = 4096, PrepareAhead = 0 };
         int descriptors = 0;
         int mappings = 0;

@@ -111,7 +111,7 @@ public sealed class MessageLengthTests
     [Theory, MemberData(nameof(Variants))]
     public void Produce_ThousandsOfRolls_NothingLost(ProducerMode mode, bool portable)
     {
-        using TempStore store = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+        using TempStore store = TempStore.InMemory();
         using MappedFileQueue queue = Open(store, mode, portable, 4096);
         const int count = 2000;
         byte[] message = Payload.Bytes(2100, 1);

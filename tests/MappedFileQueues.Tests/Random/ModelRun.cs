@@ -5,7 +5,7 @@ namespace MappedFileQueues.Tests.Randomized;
 /// <summary>Takes a list of steps on a real queue and on the model, and compares both after each.</summary>
 internal sealed class ModelRun : IDisposable
 {
-    private readonly TempStore _store = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+    private readonly TempStore _store = TempStore.InMemory();
     private readonly MappedFileQueueOptions _options;
     private readonly List<long> _offsets = [];
     private MappedFileQueue _queue;

@@ -12,7 +12,7 @@ namespace MappedFileQueues.Tests.Randomized;
 /// </summary>
 internal sealed class RetentionRun : IDisposable
 {
-    private readonly TempStore _store = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+    private readonly TempStore _store = TempStore.InMemory();
     private readonly MappedFileQueueOptions _options;
     private readonly Dictionary<string, OpenedConsumer> _open = [];
     private readonly List<MessagesSkippedEventArgs> _skipped = [];

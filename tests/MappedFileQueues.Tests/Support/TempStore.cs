@@ -1,11 +1,13 @@
 namespace MappedFileQueues.Tests.Support;
 
 /// <summary>
-/// A fresh folder for one test, removed at its end. It lies under the system's folder for temporary files; where that is held
+/// A fresh folder for one test, removed at its end. It is under the system's folder for temporary files; where that is held
 /// in memory (tmpfs), where allocation and flushing are no real work, TMPDIR moves it.
 /// </summary>
 internal sealed class TempStore : IDisposable
 {
+    private const string MemoryFolder = "/dev/shm";
+
     /// <summary>
     /// Makes the folder; <paramref name="createStoreFolder"/> tells whether the store's own folder in it is made too.
     /// </summary>
@@ -22,6 +24,13 @@ internal sealed class TempStore : IDisposable
         Root = Path.Combine(parent, $"mfq-test-{Path.GetRandomFileName()}");
         Directory.CreateDirectory(Root);
     }
+
+    /// <summary>
+    /// In memory where there is such a place, for what is not about disks: flushing costs nothing there, and it is another file
+    /// system to work on.
+    /// </summary>
+    public static TempStore InMemory() =>
+        OperatingSystem.IsLinux() && Directory.Exists(MemoryFolder) ? new TempStore(MemoryFolder) : new TempStore();
 
     /// <summary>The folder that is removed at the end.</summary>
     public string Root { get; }

@@ -11,7 +11,7 @@ public sealed class PackHostileTests : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(15);
 
-    private readonly TempStore _temp = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+    private readonly TempStore _temp = TempStore.InMemory();
 
     public void Dispose() => _temp.Dispose();
 

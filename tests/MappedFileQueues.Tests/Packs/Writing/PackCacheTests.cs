@@ -12,7 +12,7 @@ public sealed class PackCacheTests : IDisposable
     private const int MaxBytes = 64 * 1024;
     private const int VolumeSize = 4096;
 
-    private readonly TempStore _temp = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+    private readonly TempStore _temp = TempStore.InMemory();
 
     public void Dispose() => _temp.Dispose();
 

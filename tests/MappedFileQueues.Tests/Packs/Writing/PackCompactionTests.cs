@@ -5,7 +5,7 @@ namespace MappedFileQueues.Tests.Packs.Writing;
 /// <summary>What a compaction writes, and when it has nothing to do.</summary>
 public sealed class PackCompactionTests : IDisposable
 {
-    private readonly TempStore _temp = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+    private readonly TempStore _temp = TempStore.InMemory();
 
     public void Dispose() => _temp.Dispose();
 

@@ -12,7 +12,7 @@ public sealed class PackFullTests : IDisposable
 {
     private const int VolumeLength = 4096;
 
-    private readonly TempStore _temp = Directory.Exists("/dev/shm") ? new TempStore("/dev/shm") : new TempStore();
+    private readonly TempStore _temp = TempStore.InMemory();
 
     public void Dispose() => _temp.Dispose();
 
