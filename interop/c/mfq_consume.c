@@ -364,11 +364,10 @@ static mfq_status attach_locked(mfq_reader *r, mfq_error *error) {
             r->meta_lock = fd;
             break;
         }
-        if (taken < 0)
-            mfqi_fail_disk(r, error, -1, "queue.meta");
+        mfq_status refused = taken < 0 ? mfqi_fail_disk(r, error, -1, "queue.meta") : MFQ_OK;
         mfqi_close_fd(r, &fd);
-        if (taken < 0)
-            return MFQ_E_DISK;
+        if (refused != MFQ_OK)
+            return refused;
         if (taken != 0)
             return mfqi_fail(error, MFQ_E_DELETED, -1, "The store was deleted while it was being opened: path=%.140s.", r->path);
         if (mfqi_now_ms() >= patience)

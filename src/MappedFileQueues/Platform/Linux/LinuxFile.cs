@@ -46,8 +46,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
             : null;
 
     /// <inheritdoc/>
-    public override DateTimeOffset LastWritten =>
-        DateTimeOffset.UnixEpoch.AddTicks(LinuxDirectory.Stat(handle, path).Modified / TimeSpan.NanosecondsPerTick);
+    public override DateTimeOffset LastWritten => LinuxDirectory.Stat(handle, path).LastWritten;
 
     /// <inheritdoc/>
     public override void NoteWritten() => _ = LinuxNative.futimens(handle, null);

@@ -70,9 +70,8 @@ internal sealed class LinuxLock : PlatformLock
         _handle is not null && LinuxDirectory.Stat(_handle, FullName).Identity == _directory.Identify(_name);
 
     /// <inheritdoc/>
-    public override DateTimeOffset? NotedTime => _handle is null
-        ? null
-        : DateTimeOffset.UnixEpoch.AddTicks(LinuxDirectory.Stat(_handle, FullName).Modified / TimeSpan.NanosecondsPerTick);
+    public override DateTimeOffset? NotedTime =>
+        _handle is null ? null : LinuxDirectory.Stat(_handle, FullName).LastWritten;
 
     /// <inheritdoc/>
     public override unsafe void NoteTime()

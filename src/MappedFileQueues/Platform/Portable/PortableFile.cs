@@ -37,7 +37,10 @@ internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWr
         new(Try("Cannot ask for the state of the file", () => File.GetLastWriteTimeUtc(handle)));
 
     /// <inheritdoc/>
-    public override void NoteWritten()
+    public override void NoteWritten() => NoteWritten(handle);
+
+    /// <inheritdoc cref="NoteWritten()"/>
+    internal static void NoteWritten(SafeFileHandle handle)
     {
         try
         {

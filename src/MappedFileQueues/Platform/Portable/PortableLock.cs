@@ -68,15 +68,8 @@ internal sealed class PortableLock : PlatformLock
     /// <inheritdoc/>
     public override void NoteTime()
     {
-        try
-        {
-            if (_handle is not null)
-                File.SetLastWriteTimeUtc(_handle, DateTime.UtcNow);
-        }
-        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
-        {
-            // The file of another user.
-        }
+        if (_handle is not null)
+            PortableFile.NoteWritten(_handle);
     }
 
     /// <inheritdoc/>

@@ -336,6 +336,9 @@ internal struct LinuxStatx
     public readonly long Modified => (long)Int128.Clamp(
         (Int128)ModifiedSeconds * NanosecondsPerSecond + ModifiedNanoseconds, long.MinValue, long.MaxValue);
 
+    /// <summary>The same as a date.</summary>
+    public readonly DateTimeOffset LastWritten => DateTimeOffset.UnixEpoch.AddTicks(Modified / TimeSpan.NanosecondsPerTick);
+
     /// <summary>The type bits say "regular file".</summary>
     public readonly bool IsRegularFile => (Mode & 0xF000) == 0x8000;
 
