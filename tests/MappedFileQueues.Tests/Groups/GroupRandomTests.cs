@@ -5,8 +5,10 @@ using FsCheck.Fluent;
 using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Format.Groups;
+using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Groups;
 using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Randomized;
 
@@ -14,7 +16,7 @@ namespace MappedFileQueues.Tests.Groups;
 
 /// <summary>
 /// Random work of several members against a dictionary that says what each message is: new, in whose hands, waiting, or done.
-/// A death is a slot that is let go of without a word. Nothing is lost, nothing is in two hands, nothing that is done comes back,
+/// A death is locks that are let go of without a word. Nothing is lost, nothing is in two hands, nothing that is done comes back,
 /// and each delivery is counted by deaths and rejects alone.
 /// </summary>
 public sealed class GroupRandomTests : IDisposable
@@ -78,17 +80,25 @@ public sealed class GroupRandomTests : IDisposable
 
     private sealed class Hand(Face face)
     {
-        private static readonly FieldInfo s_slot =
-            typeof(GroupMember).GetField("_slot", BindingFlags.Instance | BindingFlags.NonPublic)!;
+        private static readonly FieldInfo s_slot = FieldOf<GroupMember>("_slot");
+        private static readonly FieldInfo s_file = FieldOf<GroupMember>("_file");
+        private static readonly FieldInfo s_name = FieldOf<GroupFile>("_name");
 
         public Face Face => face;
 
         public GroupMember Member => face.Member;
 
-        /// <summary>The slot's lock is what tells that the member lives.</summary>
-        public OwnerSlot Slot => (OwnerSlot)s_slot.GetValue(face.Member)!;
-
         public List<long> Numbers { get; } = [];
+
+        /// <summary>As a killed process loses them: the slot's lock, which tells that the member lives, and the group's.</summary>
+        public void LoseLocks()
+        {
+            ((OwnerSlot)s_slot.GetValue(face.Member)!).Dispose();
+            ((PlatformLock)s_name.GetValue(s_file.GetValue(face.Member))!).Dispose();
+        }
+
+        private static FieldInfo FieldOf<T>(string name) =>
+            typeof(T).GetField(name, BindingFlags.Instance | BindingFlags.NonPublic)!;
     }
 
     private sealed class Run(string path)
@@ -252,7 +262,7 @@ public sealed class GroupRandomTests : IDisposable
                 return;
             _hands.Remove(hand);
             _engine.Remove(hand.Face);
-            hand.Slot.Dispose();
+            hand.LoseLocks();
             foreach (long number in hand.Numbers)
             {
                 _messages[number].MayReturn = true;

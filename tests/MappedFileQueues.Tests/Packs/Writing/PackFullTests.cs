@@ -74,32 +74,6 @@ public sealed class PackFullTests : IDisposable
         Assert.False(PackQueries.Contains(writer.Core, Key(1)));
     }
 
-    [Fact]
-    public void Open_AnEmptyVolumeTooMany_IsALeftover()
-    {
-        Guid packId;
-        using (var writer = new PackWriter(
-            PackOpening.OpenWriter(_temp.StorePath, new PackOptions { VolumeSize = VolumeLength }, useCheckpoint: true),
-            new PackOptions()))
-        {
-            writer.Append(NeedleKind.Value, "key"u8, [1], null);
-            packId = writer.Core.Meta.PackId;
-        }
-
-        for (uint number = 2; number <= IndexEntry.SlotCount + 1; number++)
-        {
-            var name = new VolumeName(number, number, 0);
-            File.WriteAllBytes(_temp.PathOf(name.Path), new VolumeHeader(name, 0, 1).ToBytes(packId));
-        }
-
-        using (PackReader reader = PackStore.OpenReader(_temp.StorePath))
-            Assert.Equal([1], reader.Get("key"));
-        using PackStore pack = PackStore.Open(_temp.StorePath);
-        Assert.Equal([1], pack.Get("key"));
-        Assert.Empty(pack.Damages);
-        Assert.Equal(IndexEntry.SlotCount, Directory.GetFiles(_temp.PathOf("volumes")).Length);
-    }
-
     private static byte[] Key(int number) => System.Text.Encoding.UTF8.GetBytes($"key {number}");
 
     /// <summary>Volumes full of what is alive, which only the table knows.</summary>
