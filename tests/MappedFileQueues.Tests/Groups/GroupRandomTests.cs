@@ -90,7 +90,7 @@ public sealed class GroupRandomTests : IDisposable
 
         public List<long> Numbers { get; } = [];
 
-        /// <summary>As a killed process loses them: the slot's lock, which tells that the member lives, and the group's.</summary>
+        /// <summary>As a process that is killed: the lock of the slot tells that the member lives.</summary>
         public void LoseLocks()
         {
             ((OwnerSlot)s_slot.GetValue(face.Member)!).Dispose();

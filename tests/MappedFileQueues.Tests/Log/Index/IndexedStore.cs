@@ -169,9 +169,10 @@ internal sealed class IndexedStore : IDisposable
     public void CheckTime(DateTimeOffset time, long? tooEarlyMax = null)
     {
         long found = Queue.FindOffset(time);
+        MappedFileQueueInfo info = Queue.GetInfo();
         for (int i = 0; i < Offsets.Count && Offsets[i] < found; i++)
         {
-            bool isBefore = (i < Times.Count ? Times[i] : Time.GetUtcNow()) < time || Offsets[i] < Queue.GetInfo().LogStart;
+            bool isBefore = (i < Times.Count ? Times[i] : Time.GetUtcNow()) < time || Offsets[i] < info.LogStart;
             Assert.True(isBefore, $"too late: time={time:O}, found={found}, message at {Offsets[i]}");
         }
 
@@ -187,7 +188,6 @@ internal sealed class IndexedStore : IDisposable
                 break;
         }
 
-        MappedFileQueueInfo info = Queue.GetInfo();
         long wanted = first == Offsets.Count ? info.PublishedOffset : Offsets[first];
         Assert.True(Math.Max(wanted, info.LogStart) - found <= most,
             $"too early: time={time:O}, found={found}, message at {wanted}");
