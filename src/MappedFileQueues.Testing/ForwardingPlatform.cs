@@ -101,7 +101,7 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 
     public sealed override long AllocatedLength => inner.AllocatedLength;
 
-    public sealed override DateTimeOffset? Birth => inner.Birth;
+    public override DateTimeOffset? Birth => inner.Birth;
 
     public sealed override bool HasOtherNames => inner.HasOtherNames;
 

@@ -315,6 +315,8 @@ internal sealed class AppendFileSet : IDisposable
             if (_options.LeavesZeros)
                 next.MarkRoom(_room, IsDurable);
             TakeName();
+            // NTFS gives it now the time of creation of the file that had this name before.
+            TryMarkRoom(next);
         }
         catch (IOException error)
         {
@@ -371,17 +373,21 @@ internal sealed class AppendFileSet : IDisposable
             return false;
         }
 
+        TryMarkRoom(Current);
+        return true;
+    }
+
+    private void TryMarkRoom(AppendFile file)
+    {
         try
         {
             if (_options.LeavesZeros)
-                Current.MarkRoom(_room, IsDurable);
+                file.MarkRoom(_room, IsDurable);
         }
         catch (IOException)
         {
             // Without the mark zeros may stay at the end after a crash, which is no loss.
         }
-
-        return true;
     }
 
     /// <summary>Continues the current file; says so once, until a roll succeeds.</summary>

@@ -21,24 +21,32 @@ internal sealed class RoomMark(HeldDirectory directory, string name)
 
     private readonly string _name = name + ".roll-room";
 
-    /// <summary>Says that zeros from this position on may be room of this file.</summary>
+    private (FileOrigin Origin, long Start)? _written;
+
+    /// <summary>Says that zeros from this position on may be room of this file. Writes nothing that is there already.</summary>
     public void Set(PlatformFile file, long start, bool isDurable)
     {
         if (PlantedFaults.Has(PlantedFault.RoomNotMarked))
             return;
+        var origin = FileOrigin.Of(file);
+        if (_written == (origin, start))
+            return;
+        _written = null;
         byte[] bytes = new byte[Length];
         BinaryPrimitives.WriteUInt64LittleEndian(bytes, Magic);
-        var origin = FileOrigin.Of(file);
         BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(8), origin.Inode);
         BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(16), origin.Birth);
         BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(24), start);
         Crc32C.Seal(bytes.AsSpan(0, SealedLength));
         using PlatformFile mark = directory.Open(_name, FileOpening.ReadWriteOrCreate)!;
         mark.WriteAt(bytes, 0);
-        if (!isDurable)
-            return;
-        mark.Sync();
-        directory.FlushEntries("");
+        if (isDurable)
+        {
+            mark.Sync();
+            directory.FlushEntries("");
+        }
+
+        _written = (origin, start);
     }
 
     /// <summary>The position from which zeros at the end of this file are room; null when there is no mark.</summary>
@@ -58,7 +66,11 @@ internal sealed class RoomMark(HeldDirectory directory, string name)
     }
 
     /// <summary>There is no such room any more. A flush of the directory makes that durable.</summary>
-    public void Clear() => _ = directory.Delete(_name);
+    public void Clear()
+    {
+        _written = null;
+        _ = directory.Delete(_name);
+    }
 
     /// <summary>What only one side knows is not compared, except the birth of a file whose inode both know.</summary>
     private static bool AreOne(FileOrigin file, FileOrigin marked)

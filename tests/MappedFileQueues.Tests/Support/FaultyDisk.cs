@@ -51,6 +51,9 @@ internal sealed class FaultyDisk : ForwardingServices
     /// <summary>Whether an open file can be locked against others (fcntl).</summary>
     public bool CanTakeAlone { get; set; } = true;
 
+    /// <summary>Says when each file was created, instead of the file system.</summary>
+    public Func<DateTimeOffset>? Birth { get; set; }
+
     /// <summary>Whether anybody wanted to know that.</summary>
     public bool WasAskedWhetherTaken { get; private set; }
 
@@ -178,6 +181,8 @@ internal sealed class FaultyDisk : ForwardingServices
     private sealed class FaultyFile(FaultyDisk disk, PlatformFile inner, string name) : ForwardingFile(inner)
     {
         private bool _knows = disk.WasToldBeforeOpening(name);
+
+        public override DateTimeOffset? Birth => disk.Birth is { } birth ? birth() : base.Birth;
 
         public override bool IsTakenAlone
         {

@@ -50,6 +50,14 @@ internal sealed class TempStore : IDisposable
             File.SetUnixFileMode(path, Readable);
     }
 
+    /// <summary>The text of a file that somebody has open for writing.</summary>
+    public static string ReadOpenFile(string path)
+    {
+        using StreamReader reader = new(
+            new FileStream(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete));
+        return reader.ReadToEnd();
+    }
+
     /// <summary>
     /// Removes the folder. A test that leaves it unremovable (an open handle on Windows, say) fails here, as it should.
     /// </summary>

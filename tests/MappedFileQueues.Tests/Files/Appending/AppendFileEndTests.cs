@@ -64,6 +64,46 @@ public sealed class AppendFileEndTests : IDisposable
         Assert.Equal(bytes.Length + 2, new FileInfo(FilePath).Length);
     }
 
+    /// <summary>
+    /// NTFS gives a file the time of creation of the one that had its name up to 15 seconds before, also when it is renamed. A
+    /// file that a roll began was marked before it had its name, and kept the zeros of its room after a kill.
+    /// </summary>
+    [Fact]
+    public void Open_TheRollChangedTheTimeOfCreation_CutsTheRoom()
+    {
+        PlatformScope.Use(portable: true);
+        DateTimeOffset birth = DateTimeOffset.UnixEpoch;
+        _ = new FaultyDisk
+        {
+            Birth = () => birth,
+            Before = (call, name) =>
+            {
+                if (call == DiskCall.Renamed && name == "app.log")
+                    birth += TimeSpan.FromDays(1);
+            },
+        };
+        AppendFileOptions options = new()
+        {
+            RollLength = 1000,
+            Preallocation = FilePreallocation.WrittenZeros,
+            Content = FileContent.Text,
+        };
+        string copy = _temp.PathOf("copy.log");
+        using (AppendFileStream stream = new(FilePath, options))
+        {
+            stream.Write(Enumerable.Repeat((byte)'x', 1000).ToArray());
+            stream.Write("next"u8);
+            stream.Flush();
+            // What a kill would leave.
+            File.WriteAllText(copy, TempStore.ReadOpenFile(FilePath));
+            File.Copy(MarkPath, copy + ".roll-room");
+        }
+
+        Assert.Equal(0, File.ReadAllBytes(copy)[^1]);
+        new AppendFileStream(copy).Dispose();
+        Assert.Equal("next", File.ReadAllText(copy));
+    }
+
     [Fact]
     public void Open_AfterAKillAndARestore_IsAnotherFileAndStaysWhole()
     {

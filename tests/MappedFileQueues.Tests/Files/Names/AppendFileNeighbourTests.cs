@@ -49,7 +49,9 @@ public sealed class AppendFileNeighbourTests : IDisposable
         }
 
         Assert.All(names, name => Assert.Equal(name, File.ReadAllText(_temp.PathOf(name))));
-        Assert.Single(Directory.EnumerateFiles(_temp.StorePath, "app.roll-00000?.log"), path => path[^5] != 'a');
+        IEnumerable<string?> rolled = Directory.EnumerateFiles(_temp.StorePath, "app.roll-0?????.log")
+            .Select(Path.GetFileName).Except(names);
+        Assert.Single(rolled);
     }
 
     /// <summary>
