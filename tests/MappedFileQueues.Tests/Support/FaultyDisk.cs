@@ -48,11 +48,11 @@ internal sealed class FaultyDisk : ForwardingServices
     /// <summary>Whether files can have a second name.</summary>
     public bool CanLink { get; set; } = true;
 
-    /// <summary>Whether an open file can be locked against others (fcntl).</summary>
-    public bool CanTakeAlone { get; set; } = true;
-
     /// <summary>Says when each file was created, instead of the file system.</summary>
     public Func<DateTimeOffset>? Birth { get; set; }
+
+    /// <summary>Whether an open file can be locked against others (fcntl).</summary>
+    public bool CanTakeAlone { get; set; } = true;
 
     /// <summary>Whether anybody wanted to know that.</summary>
     public bool WasAskedWhetherTaken { get; private set; }

@@ -50,12 +50,13 @@ internal sealed class TempStore : IDisposable
             File.SetUnixFileMode(path, Readable);
     }
 
-    /// <summary>The text of a file that somebody has open for writing.</summary>
-    public static string ReadOpenFile(string path)
+    /// <summary>The content of a file that somebody has open for writing.</summary>
+    public static byte[] ReadOpenFile(string path)
     {
-        using StreamReader reader = new(
-            new FileStream(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete));
-        return reader.ReadToEnd();
+        using FileStream file = new(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete);
+        byte[] bytes = new byte[file.Length];
+        file.ReadExactly(bytes);
+        return bytes;
     }
 
     /// <summary>

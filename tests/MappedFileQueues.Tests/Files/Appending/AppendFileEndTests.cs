@@ -95,7 +95,7 @@ public sealed class AppendFileEndTests : IDisposable
             stream.Write("next"u8);
             stream.Flush();
             // What a kill would leave.
-            File.WriteAllText(copy, TempStore.ReadOpenFile(FilePath));
+            File.WriteAllBytes(copy, TempStore.ReadOpenFile(FilePath));
             File.Copy(MarkPath, copy + ".roll-room");
         }
 

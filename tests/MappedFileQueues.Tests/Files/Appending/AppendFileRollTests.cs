@@ -199,8 +199,8 @@ public sealed class AppendFileRollTests : IDisposable
         stream.Flush();
         time.Advance(TimeSpan.FromMinutes(59));
 
-        Assert.Equal("one", TempStore.ReadOpenFile(RolledFiles().Single()));
-        Assert.Equal("two", TempStore.ReadOpenFile(FilePath));
+        Assert.Equal("one"u8, TempStore.ReadOpenFile(RolledFiles().Single()));
+        Assert.Equal("two"u8, TempStore.ReadOpenFile(FilePath));
         time.Advance(TimeSpan.FromMinutes(2));
         Eventually.True(
             () =>
@@ -212,12 +212,15 @@ public sealed class AppendFileRollTests : IDisposable
             "the second one too");
     }
 
-    private static void AssertShowsOnlyRound(string content, int round)
+    private static void AssertShowsOnlyRound(byte[] bytes, int round)
     {
-        foreach (string value in content.TrimEnd('\0').Split('\n'))
+        int end = bytes.AsSpan().LastIndexOfAnyExcept((byte)0) + 1;
+        ReadOnlySpan<byte> text = bytes.AsSpan(0, end);
+        foreach (Range line in text.Split((byte)'\n'))
         {
+            ReadOnlySpan<byte> value = text[line];
             Assert.True(
-                value.Length == 0 || value[0] - '0' == round || (round > 0 && value[0] - '0' == round - 1), $"round={round}");
+                value.IsEmpty || value[0] - '0' == round || (round > 0 && value[0] - '0' == round - 1), $"round={round}");
         }
     }
 

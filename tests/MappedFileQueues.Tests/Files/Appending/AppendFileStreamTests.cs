@@ -61,7 +61,7 @@ public sealed class AppendFileStreamTests : IDisposable
 
             stream.Flush();
             Assert.Equal(stream.AcceptedLength, stream.WrittenLength);
-            Assert.Equal(expected.ToArray(), ReadShared(FilePath).AsSpan(0, (int)expected.Length).ToArray());
+            Assert.Equal(expected.ToArray(), TempStore.ReadOpenFile(FilePath).AsSpan(0, (int)expected.Length).ToArray());
         }
 
         Assert.Equal(expected.ToArray(), File.ReadAllBytes(FilePath));
@@ -175,7 +175,7 @@ public sealed class AppendFileStreamTests : IDisposable
         time.Advance(TimeSpan.FromSeconds(1));
 
         Eventually.Equal(5, () => stream.FlushedLength);
-        Assert.Equal("line\n"u8.ToArray(), ReadShared(FilePath));
+        Assert.Equal("line\n"u8.ToArray(), TempStore.ReadOpenFile(FilePath));
     }
 
     [Fact]
@@ -289,14 +289,6 @@ public sealed class AppendFileStreamTests : IDisposable
         byte[] bytes = new byte[length];
         foreach (ref byte value in bytes.AsSpan())
             value = (byte)random.Next('a', 'z');
-        return bytes;
-    }
-
-    private static byte[] ReadShared(string path)
-    {
-        using FileStream file = new(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete);
-        byte[] bytes = new byte[file.Length];
-        file.ReadExactly(bytes);
         return bytes;
     }
 }

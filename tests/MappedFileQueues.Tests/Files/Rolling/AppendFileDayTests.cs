@@ -35,8 +35,8 @@ public sealed class AppendFileDayTests : IDisposable
         TickUntil(time, () => !_rolled.IsEmpty);
         stream.Write("the next"u8);
         stream.Flush();
-        Assert.Equal("one day", TempStore.ReadOpenFile(RolledPaths().Single()));
-        Assert.Equal("the next", TempStore.ReadOpenFile(FilePath));
+        Assert.Equal("one day"u8, TempStore.ReadOpenFile(RolledPaths().Single()));
+        Assert.Equal("the next"u8, TempStore.ReadOpenFile(FilePath));
         RolledFile rolled = Assert.Single(_rolled);
         Assert.Equal(RolledPaths().Single(), rolled.Path);
         Assert.Equal(7, rolled.Length);
@@ -60,7 +60,7 @@ public sealed class AppendFileDayTests : IDisposable
         WaitForTick(stream, time);
         Assert.Empty(RolledPaths());
         TickUntil(time, () => RolledPaths().Length == 1, TimeSpan.FromHours(1));
-        Assert.Equal("today", TempStore.ReadOpenFile(RolledPaths().Single()));
+        Assert.Equal("today"u8, TempStore.ReadOpenFile(RolledPaths().Single()));
     }
 
     /// <summary>The process was not there at midnight.</summary>
@@ -88,7 +88,7 @@ public sealed class AppendFileDayTests : IDisposable
         }
 
         TickUntil(time, () => RolledPaths().Length == 1);
-        Assert.Equal("yesterday and on", TempStore.ReadOpenFile(RolledPaths().Single()));
+        Assert.Equal("yesterday and on"u8, TempStore.ReadOpenFile(RolledPaths().Single()));
     }
 
     /// <summary>

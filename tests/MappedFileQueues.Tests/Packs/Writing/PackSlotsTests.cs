@@ -14,8 +14,6 @@ namespace MappedFileQueues.Tests.Packs.Writing;
 [Trait("Category", "Slow")]
 public sealed class PackSlotsTests : IDisposable
 {
-    private const int VolumeLength = 4096;
-
     private readonly TempStore _temp = TempStore.InMemory();
 
     public void Dispose() => _temp.Dispose();
@@ -25,7 +23,7 @@ public sealed class PackSlotsTests : IDisposable
     {
         Guid packId;
         using (var writer = new PackWriter(
-            PackOpening.OpenWriter(_temp.StorePath, new PackOptions { VolumeSize = VolumeLength }, useCheckpoint: true),
+            PackOpening.OpenWriter(_temp.StorePath, new PackOptions { VolumeSize = 4096 }, useCheckpoint: true),
             new PackOptions()))
         {
             writer.Append(NeedleKind.Value, "key"u8, [1], null);
