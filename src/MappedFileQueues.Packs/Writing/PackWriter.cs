@@ -193,23 +193,8 @@ internal sealed class PackWriter : IDisposable
     public void Dispose()
     {
         _closing.Cancel();
-        bool wasInterrupted = false;
-        for (bool isClosed = false; !isClosed;)
-        {
-            try
-            {
-                Close();
-                isClosed = true;
-            }
-            catch (ThreadInterruptedException)
-            {
-                // The interrupt counts later: half closed, the pack would keep the writer's lock as long as the process lives.
-                wasInterrupted = true;
-            }
-        }
-
-        if (wasInterrupted)
-            Thread.CurrentThread.Interrupt();
+        // Half closed, the pack would keep the writer's lock as long as the process lives.
+        Uninterrupted.Run(Close);
     }
 
     private void Close()
