@@ -27,6 +27,7 @@ internal static class NoThreadsVerb
             ("durable-async", DurableAsync),
             ("append", Append),
             ("compact", Compact),
+            ("checkpoint", Checkpoint),
             ("buffer", Buffer),
         ];
         foreach ((string name, Action<string> part) in parts)
@@ -157,6 +158,33 @@ internal static class NoThreadsVerb
                 return pack.CompactionFailure is null && pack.GetInfo().Length < 3 << 20;
             },
             s_deadline));
+    }
+
+    /// <summary>
+    /// The same of a checkpoint, where all threads of the pool were busy: the put threw, and no checkpoint was written any more.
+    /// </summary>
+    private static void Checkpoint(string path)
+    {
+        const int Busy = 8;
+        ThreadPool.SetMinThreads(2 * Busy, 2 * Busy);
+        using Barrier together = new(Busy + 1);
+        Task busy = Task.WhenAll(Enumerable.Range(0, Busy).Select(_ => Task.Run(() =>
+        {
+            together.SignalAndWait(s_deadline);
+            together.SignalAndWait(s_deadline);
+        })));
+        together.SignalAndWait(s_deadline);
+        using PackStore pack = PackStore.Open(path, new PackOptions { VolumeSize = 1 << 20, CheckpointInterval = 1 << 20 });
+        Without(() =>
+        {
+            for (int i = 0; i < 40; i++)
+                pack.Put("key", new byte[100_000]);
+        });
+        Equal(false, File.Exists(Path.Combine(path, "index.checkpoint")));
+        pack.Put("key", new byte[100_000]);
+        True(SpinWait.SpinUntil(() => File.Exists(Path.Combine(path, "index.checkpoint")), s_deadline));
+        together.SignalAndWait(s_deadline);
+        busy.Wait(s_deadline);
     }
 
     /// <summary>
