@@ -28,6 +28,7 @@ internal static class NoThreadsVerb
             ("append", Append),
             ("compact", Compact),
             ("checkpoint", Checkpoint),
+            ("files", Files),
             ("buffer", Buffer),
         ];
         foreach ((string name, Action<string> part) in parts)
@@ -185,6 +186,36 @@ internal static class NoThreadsVerb
         True(SpinWait.SpinUntil(() => File.Exists(Path.Combine(path, "index.checkpoint")), s_deadline));
         together.SignalAndWait(s_deadline);
         busy.Wait(s_deadline);
+    }
+
+    /// <summary>
+    /// A file that is appended to, when no descriptor is left. Flushes and rolls opened the folder, and that ended the stream.
+    /// </summary>
+    private static void Files(string path)
+    {
+        const int Count = 200;
+        byte[] line = new byte[1000];
+        Directory.CreateDirectory(path);
+        foreach (ulong limit in new[] { ulong.MaxValue, 0UL })
+        {
+            AppendFileOptions options = new() { RollLength = 50_000, BufferLength = 8192, Durability = AppendDurability.Group };
+            using (AppendFileStream stream = new(Path.Combine(path, $"{limit}.log"), options))
+            {
+                stream.Write(line);
+                ProcessSignals.LimitFiles(limit);
+                try
+                {
+                    for (int i = 1; i < Count; i++)
+                        stream.Write(line);
+                }
+                finally
+                {
+                    ProcessSignals.LimitFiles(ulong.MaxValue);
+                }
+            }
+
+            Equal((long)Count * line.Length, Directory.GetFiles(path, $"{limit}.*").Sum(file => new FileInfo(file).Length));
+        }
     }
 
     /// <summary>
