@@ -3,6 +3,7 @@ using MappedFileQueues.Files.Rolling;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Files.Appending;
 
@@ -444,7 +445,10 @@ internal sealed class AppendFileSet : IDisposable
         try
         {
             if (next is not null)
-                return next.GetAwaiter().GetResult();
+            {
+                Uninterrupted.Run(next.Wait);
+                return next.Result;
+            }
         }
         catch (Exception)
         {

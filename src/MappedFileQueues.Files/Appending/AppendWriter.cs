@@ -48,7 +48,7 @@ internal sealed class AppendWriter : IDisposable
     public void StopTimer() => _timer?.Dispose();
 
     /// <summary>Waits until the thread has ended, which it does once the stream is closed and no long write continues.</summary>
-    public void Dispose() => BackgroundThread.Join(_thread);
+    public void Dispose() => Uninterrupted.Run(_thread.Join);
 
     private ITimer? MakeTimer(AppendFileOptions options)
     {

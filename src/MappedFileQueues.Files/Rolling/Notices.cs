@@ -21,7 +21,14 @@ internal sealed class Notices<T>(Action<T> handler)
             _isRunning = true;
         }
 
-        ThreadPool.UnsafeQueueUserWorkItem(static self => self.Run(), this, preferLocal: false);
+        try
+        {
+            ThreadPool.UnsafeQueueUserWorkItem(static self => self.Run(), this, preferLocal: false);
+        }
+        catch (OutOfMemoryException)
+        {
+            // It is queued all the same, and runs once the system gives the pool a thread.
+        }
     }
 
     private void Run()

@@ -43,7 +43,7 @@ internal sealed class PackFollower : IDisposable
 
     public void Refresh()
     {
-        if (IsCompacted() || _last?.File.Length < _seenLength)
+        if (IsCompacted() || _last?.File.Length < _seenLength || IsLastReplaced())
         {
             PackCore old = _core;
             Volatile.Write(ref _core, Load());
@@ -120,6 +120,12 @@ internal sealed class PackFollower : IDisposable
 
         _seenLength = length;
     }
+
+    /// <summary>
+    /// Whether the writer has made the last volume anew. It does when it failed between the rename and its first needle.
+    /// </summary>
+    private bool IsLastReplaced() => _hasIdentities && _last is { NeedlesLength: 0 } last
+        && _directory.Identify(last.Name.Path) != last.File.Identity;
 
     private bool IsAsSeen(Volume last) => _seenBehind is { } seen && Behind(last) is { } now && seen.AsSpan().SequenceEqual(now);
 

@@ -36,7 +36,7 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
     {
         get
         {
-            lock (_gate)
+            using (new UninterruptedLock(_gate))
                 return [.. _slots.AsSpan(0, _slotsUsed).ToArray().OfType<Volume>().OrderBy(volume => volume.Name.Last)];
         }
     }
@@ -47,7 +47,7 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
         get
         {
             long length = 0;
-            lock (_gate)
+            using (new UninterruptedLock(_gate))
             {
                 foreach (Volume? volume in _slots.AsSpan(0, _slotsUsed))
                     length += volume?.NeedlesLength ?? 0;
@@ -80,7 +80,7 @@ internal sealed class VolumeTable(string packPath, long mappedLength) : IDisposa
     {
         get
         {
-            lock (_gate)
+            using (new UninterruptedLock(_gate))
                 return IndexEntry.SlotCount - _count;
         }
     }

@@ -193,21 +193,30 @@ internal sealed class PackAppender : IDisposable
         ProtocolSteps.Reach(ProtocolStep.PackVolumeWritten);
         directory.Rename(header.Name.Path + WholeFile.TemporarySuffix, header.Name.Path);
         ProtocolSteps.Reach(ProtocolStep.PackVolumeRenamed);
-        if (!PlantedFaults.Has(PlantedFault.PackNameNotFlushed))
-            directory.FlushEntries(PackNames.Volumes);
-
-        // Opened again, so that errors give the file's current name.
-        PlatformFile made = directory.Open(header.Name.Path, FileOpening.ReadWrite)
-            ?? throw new PackDeletedException($"The pack was deleted while it was open: path={directory.Path}.");
-        long length = made.Length;
-        return new Volume(header.Name, made, core.Meta.PackId)
+        try
         {
-            CleanAsOf = header.CleanAsOf,
-            SequenceBefore = header.SequenceBefore,
-            PreviousEnd = header.PreviousEnd,
-            Tail = length,
-            Synced = length,
-        };
+            if (!PlantedFaults.Has(PlantedFault.PackNameNotFlushed))
+                directory.FlushEntries(PackNames.Volumes);
+
+            // Opened again, so that errors give the file's current name.
+            PlatformFile made = directory.Open(header.Name.Path, FileOpening.ReadWrite)
+                ?? throw new PackDeletedException($"The pack was deleted while it was open: path={directory.Path}.");
+            long length = made.Length;
+            return new Volume(header.Name, made, core.Meta.PackId)
+            {
+                CleanAsOf = header.CleanAsOf,
+                SequenceBefore = header.SequenceBefore,
+                PreviousEnd = header.PreviousEnd,
+                Tail = length,
+                Synced = length,
+            };
+        }
+        catch (QueueDiskException)
+        {
+            // Left there, it would count without a checkpoint, and later compactions drop tombstones that it needs.
+            WholeFile.TryDelete(directory, header.Name.Path);
+            throw;
+        }
     }
 
     /// <summary>Makes the volume for the next needles and adds it to the pack.</summary>

@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Packs.Writing;
 
@@ -17,44 +18,31 @@ internal sealed class PackGate
     /// </summary>
     private static readonly TimeSpan s_patience = TimeSpan.FromMilliseconds(1);
 
-    private readonly Lock _lock = new();
+    private readonly object _lock = new();
     private int _waiting;
 
     /// <summary>Takes the lock for a thread that takes it rarely. Disposing the scope releases it.</summary>
-    public Lock.Scope Take()
+    public UninterruptedLock Take()
     {
-        bool wasInterrupted = false;
         Interlocked.Increment(ref _waiting);
         try
         {
-            while (true)
-            {
-                try
-                {
-                    return _lock.EnterScope();
-                }
-                catch (ThreadInterruptedException)
-                {
-                    wasInterrupted = true;
-                }
-            }
+            return new UninterruptedLock(_lock);
         }
         finally
         {
             Interlocked.Decrement(ref _waiting);
-            if (wasInterrupted)
-                Thread.CurrentThread.Interrupt();
         }
     }
 
     /// <summary>
     /// Takes the lock for a put that the next put may follow at once. Threads that wait in <see cref="Take"/> go first.
     /// </summary>
-    public Lock.Scope TakeAfterOthers()
+    public UninterruptedLock TakeAfterOthers()
     {
         if (Volatile.Read(ref _waiting) > 0)
             StandBack();
-        return _lock.EnterScope();
+        return new UninterruptedLock(_lock);
     }
 
     private void StandBack()

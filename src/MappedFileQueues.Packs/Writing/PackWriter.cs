@@ -193,23 +193,8 @@ internal sealed class PackWriter : IDisposable
     public void Dispose()
     {
         _closing.Cancel();
-        bool wasInterrupted = false;
-        for (bool isClosed = false; !isClosed;)
-        {
-            try
-            {
-                Close();
-                isClosed = true;
-            }
-            catch (ThreadInterruptedException)
-            {
-                // The interrupt counts later: half closed, the pack would keep the writer's lock as long as the process lives.
-                wasInterrupted = true;
-            }
-        }
-
-        if (wasInterrupted)
-            Thread.CurrentThread.Interrupt();
+        // Half closed, the pack would keep the writer's lock as long as the process lives.
+        Uninterrupted.Run(Close);
     }
 
     private void Close()
@@ -229,14 +214,6 @@ internal sealed class PackWriter : IDisposable
         }
     }
 
-    private static void Start(Action work)
-    {
-        if (ProtocolSteps.Background is { } background)
-            background(work);
-        else
-            ThreadPool.UnsafeQueueUserWorkItem(static state => ((Action)state!)(), work);
-    }
-
     private PackDurability LevelOf(PackDurability? durability)
     {
         if (durability is { } level)
@@ -252,11 +229,13 @@ internal sealed class PackWriter : IDisposable
         while ((outcome = Appender.Append(kind, key, data, level, out sequence)) == AppendOutcome.NeedsRoom)
             MakeRoom(new NeedleLayout(kind, 0, key.Length, data.Length, 0).Length);
         bool isDue = Appender.Written - Volatile.Read(ref _checkpointedAt) >= _checkpointInterval;
-        if (isDue && Interlocked.Exchange(ref _isCheckpointQueued, 1) == 0)
-            Start(CheckpointInBackground);
+        if (isDue && Interlocked.Exchange(ref _isCheckpointQueued, 1) == 0
+            && TryStart(CheckpointInBackground, "checkpoint") is not null)
+            Volatile.Write(ref _isCheckpointQueued, 0);
         bool isLookDue = _garbageMax is not null && Appender.GarbageMade - Volatile.Read(ref _garbageSeen) >= GarbageStep;
-        if (isLookDue && Interlocked.Exchange(ref _isCompactionQueued, 1) == 0)
-            StartCompaction();
+        if (isLookDue && Interlocked.Exchange(ref _isCompactionQueued, 1) == 0
+            && TryStart(CompactInBackground, "compact") is { } failure)
+            EndCompaction(failure);
         return outcome == AppendOutcome.Written;
     }
 
@@ -275,21 +254,22 @@ internal sealed class PackWriter : IDisposable
     }
 
     /// <summary>
-    /// A compaction reads and writes for seconds: not on a thread that others of the pool wait for. What was put is put, so where
-    /// the system gives no thread it is only noted.
+    /// The work reads and writes for seconds: not on a thread that others of the pool wait for. What was put is put, so where the
+    /// system gives no thread, that is only returned.
     /// </summary>
-    private void StartCompaction()
+    private static MappedFileQueueException? TryStart(Action work, string name)
     {
         try
         {
             if (ProtocolSteps.Background is { } background)
-                background(CompactInBackground);
+                background(work);
             else
-                _ = BackgroundThread.Start(CompactInBackground, "compact");
+                _ = BackgroundThread.Start(work, name);
+            return null;
         }
         catch (MappedFileQueueException error)
         {
-            EndCompaction(error);
+            return error;
         }
     }
 

@@ -28,18 +28,4 @@ internal static class BackgroundThread
                 error);
         }
     }
-
-    /// <summary>Waits for its end. An interrupt of the caller counts later: what it closes must not stay half open.</summary>
-    public static void Join(Thread thread)
-    {
-        try
-        {
-            thread.Join();
-        }
-        catch (ThreadInterruptedException)
-        {
-            thread.Join();
-            Thread.CurrentThread.Interrupt();
-        }
-    }
 }

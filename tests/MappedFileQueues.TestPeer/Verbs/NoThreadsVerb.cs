@@ -27,6 +27,8 @@ internal static class NoThreadsVerb
             ("durable-async", DurableAsync),
             ("append", Append),
             ("compact", Compact),
+            ("checkpoint", Checkpoint),
+            ("files", Files),
             ("buffer", Buffer),
         ];
         foreach ((string name, Action<string> part) in parts)
@@ -157,6 +159,63 @@ internal static class NoThreadsVerb
                 return pack.CompactionFailure is null && pack.GetInfo().Length < 3 << 20;
             },
             s_deadline));
+    }
+
+    /// <summary>
+    /// The same of a checkpoint, where all threads of the pool were busy: the put threw, and no checkpoint was written any more.
+    /// </summary>
+    private static void Checkpoint(string path)
+    {
+        const int Busy = 8;
+        ThreadPool.SetMinThreads(2 * Busy, 2 * Busy);
+        using Barrier together = new(Busy + 1);
+        Task busy = Task.WhenAll(Enumerable.Range(0, Busy).Select(_ => Task.Run(() =>
+        {
+            together.SignalAndWait(s_deadline);
+            together.SignalAndWait(s_deadline);
+        })));
+        together.SignalAndWait(s_deadline);
+        using PackStore pack = PackStore.Open(path, new PackOptions { VolumeSize = 1 << 20, CheckpointInterval = 1 << 20 });
+        Without(() =>
+        {
+            for (int i = 0; i < 40; i++)
+                pack.Put("key", new byte[100_000]);
+        });
+        Equal(false, File.Exists(Path.Combine(path, "index.checkpoint")));
+        pack.Put("key", new byte[100_000]);
+        True(SpinWait.SpinUntil(() => File.Exists(Path.Combine(path, "index.checkpoint")), s_deadline));
+        together.SignalAndWait(s_deadline);
+        busy.Wait(s_deadline);
+    }
+
+    /// <summary>
+    /// A file that is appended to, when no descriptor is left. Flushes and rolls opened the folder, and that ended the stream.
+    /// </summary>
+    private static void Files(string path)
+    {
+        const int Count = 200;
+        byte[] line = new byte[1000];
+        Directory.CreateDirectory(path);
+        foreach (ulong limit in new[] { ulong.MaxValue, 0UL })
+        {
+            AppendFileOptions options = new() { RollLength = 50_000, BufferLength = 8192, Durability = AppendDurability.Group };
+            using (AppendFileStream stream = new(Path.Combine(path, $"{limit}.log"), options))
+            {
+                stream.Write(line);
+                ProcessSignals.LimitFiles(limit);
+                try
+                {
+                    for (int i = 1; i < Count; i++)
+                        stream.Write(line);
+                }
+                finally
+                {
+                    ProcessSignals.LimitFiles(ulong.MaxValue);
+                }
+            }
+
+            Equal((long)Count * line.Length, Directory.GetFiles(path, $"{limit}.*").Sum(file => new FileInfo(file).Length));
+        }
     }
 
     /// <summary>

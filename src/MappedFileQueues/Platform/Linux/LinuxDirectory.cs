@@ -180,9 +180,10 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     private void FlushEntriesOf(string subdirectory, Action? failed)
     {
         string full = FullName(subdirectory);
-        using LinuxHandle opened = OpenSubdirectory(subdirectory)
+        // Itself it holds open: a process that has no descriptor left can flush it.
+        using LinuxHandle? opened = subdirectory.Length == 0 ? null : OpenSubdirectory(subdirectory)
             ?? throw LinuxErrors.Make("Cannot flush the directory", full, DiskErrors.ENOENT);
-        FlushEntries(opened, full, failed);
+        FlushEntries(opened ?? handle, full, failed);
     }
 
     /// <inheritdoc/>

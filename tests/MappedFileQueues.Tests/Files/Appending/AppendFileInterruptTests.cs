@@ -46,4 +46,23 @@ public sealed class AppendFileInterruptTests : IDisposable
 
         Assert.Empty(written.Except(found));
     }
+
+    /// <summary>The second interrupt ended the wait for the stream's thread, and nobody could open the file any more.</summary>
+    [Fact]
+    public void Dispose_IsInterruptedAgainAndAgain_ClosesTheFile()
+    {
+        string path = _temp.PathOf("app.log");
+        Exception? failure = null;
+        for (int round = 0; round < 300 && failure is null; round++)
+        {
+            AppendFileStream stream = new(path);
+            stream.Write("line\n"u8);
+            Thread closer = new(() => failure = Record.Exception(stream.Dispose)) { IsBackground = true };
+            closer.Start();
+            while (closer.IsAlive)
+                closer.Interrupt();
+        }
+
+        Assert.Null(failure);
+    }
 }

@@ -22,7 +22,8 @@ public sealed class NoThreadsTests : IDisposable
 
         string[] parts =
         [
-            "limit", "open", "interval", "produce", "consume", "consume-async", "durable-async", "append", "compact", "buffer",
+            "limit", "open", "interval", "produce", "consume", "consume-async", "durable-async", "append", "compact",
+            "checkpoint", "files", "buffer",
         ];
         Assert.Equal(parts.Select(part => $"{part} ok"), child.Lines);
     }

@@ -119,6 +119,34 @@ public sealed class PackFollowTests : IDisposable
         Assert.Equal(3, core.Index.Count);
     }
 
+    /// <summary>
+    /// A writer that could not open its new volume, for lack of a descriptor, makes it anew with its next put. A reader that
+    /// had seen the first one stayed with that, and never found what was put into the second.
+    /// </summary>
+    [Theory]
+    [InlineData("volumes/00000002-00000002-0000.pack")]
+    [InlineData("volumes")]
+    public void Refresh_TheNewVolumeIsMadeTwice_ReadsTheSecond(string failing)
+    {
+        var disk = new FaultyDisk();
+        using PackStore pack = PackStore.Open(_temp.StorePath, s_small);
+        pack.Put("key 1", PackBytes.Make(3000, 1));
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        int left = 1;
+        disk.Before = (reached, file) =>
+        {
+            if (reached is DiskCall.Open or DiskCall.SyncEntries && file == failing && Interlocked.Decrement(ref left) == 0)
+                throw FaultyDisk.Broken(file);
+        };
+        Assert.Throws<QueueDiskException>(() => pack.Put("key 2", PackBytes.Make(3000, 2)));
+        Assert.Equal(1, reader.Count);
+
+        pack.Put("key 2", PackBytes.Make(3000, 2));
+        Assert.Equal(PackBytes.Make(3000, 2), reader.Get("key 2"));
+        pack.Put("key 3", PackBytes.Make(3000, 3));
+        Assert.Equal(3, reader.Count);
+    }
+
     [Theory]
     [InlineData("index.checkpoint")]
     [InlineData("volumes/00000001")]

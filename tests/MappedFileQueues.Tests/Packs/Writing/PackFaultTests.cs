@@ -51,6 +51,54 @@ public sealed class PackFaultTests : IDisposable
         }
     }
 
+    /// <summary>
+    /// The copy of a compaction that failed after its rename stayed in the folder. Later compactions went other ways, and dropped
+    /// the tombstone of an object that the copy still held: made anew from the volumes, the index had it again.
+    /// </summary>
+    [Theory]
+    [InlineData("volumes")]
+    [InlineData("volumes/00000001-00000002-0001.pack")]
+    public void Compact_FailsAfterItsRename_LeavesNoCopy(string failing)
+    {
+        const int Unit = 640;
+        var disk = new FaultyDisk();
+        using (PackStore pack = PackStore.Open(_temp.StorePath, new PackOptions { VolumeSize = 100 * Unit }))
+        {
+            Put(pack, ("live 1", 54), ("dead 1", 44), ("live 2", 34), ("deleted", 5), ("dead 2", 20), ("live 3", 45));
+            Put(pack, ("dead 1", 1), ("dead 2", 1));
+            bool isRenamed = false;
+            disk.Before = (call, name) =>
+            {
+                if (isRenamed && call is DiskCall.Open or DiskCall.SyncEntries && name == failing)
+                {
+                    disk.Before = null;
+                    throw FaultyDisk.Broken(name);
+                }
+
+                isRenamed |= call == DiskCall.Renamed;
+            };
+            Assert.Throws<QueueDiskException>(() => pack.Compact(0.3));
+            pack.Delete("deleted");
+            Assert.Equal(1, pack.Compact(0.435).VolumesReplaced);
+            Assert.Equal(1, pack.Compact(0.3).VolumesReplaced);
+            Put(pack, ("live 4", 90));
+            Assert.Equal(2, pack.Compact(0).VolumesReplaced);
+            Assert.Null(pack.Get("deleted"));
+        }
+
+        File.Delete(_temp.PathOf("index.checkpoint"));
+        using PackStore again = PackStore.Open(_temp.StorePath);
+        Assert.Empty(again.Damages);
+        Assert.Null(again.Get("deleted"));
+        Assert.Equal(new byte[54 * Unit], again.Get("live 1"));
+
+        static void Put(PackStore pack, params ReadOnlySpan<(string Key, int Units)> objects)
+        {
+            foreach ((string key, int units) in objects)
+                pack.Put(key, new byte[units * Unit]);
+        }
+    }
+
     [Fact]
     public void Compact_DiskIsFull_ThrowsAndTheOldVolumesStay()
     {

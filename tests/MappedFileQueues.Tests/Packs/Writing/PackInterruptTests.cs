@@ -1,6 +1,8 @@
 using System.Diagnostics;
 using System.Globalization;
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Volumes;
 
 namespace MappedFileQueues.Tests.Packs.Writing;
 
@@ -85,6 +87,46 @@ public sealed class PackInterruptTests : IDisposable
         }
 
         PackStore.Open(_temp.StorePath, s_options).Dispose();
+    }
+
+    /// <summary>
+    /// The interrupt came when all was closed but the volumes and the lock: Dispose returned, and both stayed as long as the
+    /// process lived.
+    /// </summary>
+    [Fact]
+    public void Dispose_InterruptedBesideGetInfo_ClosesEachVolume()
+    {
+        const int VolumeCount = 100;
+        for (int round = 0; round < 50; round++)
+        {
+            var table = new VolumeTable("pack", 0) { Owner = typeof(PackStore) };
+            List<Volume> volumes = [];
+            for (uint number = 1; number <= VolumeCount; number++)
+            {
+                volumes.Add(new Volume(new VolumeName(number, number, 0), new MemoryFile("volume"), default));
+                table.Add(volumes[^1]);
+            }
+
+            bool isOver = false;
+            var looking = new Thread(() => Repeat(() => _ = table.InOrder, ref isOver));
+            looking.Start();
+            Exception? failure = null;
+            var closing = new Thread(() =>
+            {
+                Thread.CurrentThread.Interrupt();
+                failure = Record.Exception(() =>
+                {
+                    _ = table.NeedlesLength + table.FreeCount;
+                    table.Dispose();
+                });
+            });
+            closing.Start();
+            closing.Join();
+            Volatile.Write(ref isOver, true);
+            looking.Join();
+            Assert.Null(failure);
+            Assert.DoesNotContain(volumes, static volume => volume.TryAcquire());
+        }
     }
 
     private static bool WasInterrupted()
