@@ -537,7 +537,7 @@ void mfqi_leave(const mfq_reader *r, struct place *p) {
     p->segment.base = NULL;
     p->segment.start = p->segment.usable = 0;
     mfqi_close_fd(r, &p->segment.fd);
-    p->bound = p->limit = 0;
+    p->bound = p->limit = p->asked_from = 0;
 }
 
 void mfqi_move_to(const mfq_reader *r, struct place *p, int64_t offset) {
@@ -657,6 +657,13 @@ static int is_told_of_poison(const mfq_reader *r, const struct place *p) {
     return p == &r->place && r->is_attached && mfqi_is_poisoned(r);
 }
 
+/* How many bytes are asked for at once: more, the longer the segment is read. */
+static int64_t next_step(struct place *p) {
+    int64_t step = p->step;
+    p->step = min64(step * 2, LAST_STEP);
+    return step;
+}
+
 /* MFQ_OK when the header at the place may be loaded; MFQ_EMPTY when there is none yet. `room` is what the segment has left. */
 mfq_status mfqi_reach_header(const mfq_reader *r, struct place *p, int64_t *room, mfq_error *error) {
     int64_t length = r->info.segment_length;
@@ -687,9 +694,9 @@ mfq_status mfqi_reach_header(const mfq_reader *r, struct place *p, int64_t *room
         limit = p->segment.usable;
     }
     p->limit = limit;
-    mfq_status status = mfqi_raise_bound(r, p, at, at + HEADER, min64(limit, at + p->step), error);
-    p->step = min64(p->step * 2, LAST_STEP);
-    return status;
+    if (at > p->bound)
+        p->asked_from = at;
+    return mfqi_raise_bound(r, p, at, at + HEADER, min64(limit, at + next_step(p)), error);
 }
 
 /* Whether a block's first word is possible in so many bytes; its length goes to `length`. */
@@ -836,7 +843,7 @@ int mfqi_find_message(const mfq_reader *r, struct place *p, int walks, mfq_messa
         }
         if (!walks || (low & EXTENDED) != 0) {
             if (at + size > p->bound) {
-                status = mfqi_raise_bound(r, p, p->bound, at + size, min64(p->limit, at + size + p->step), error);
+                status = mfqi_raise_bound(r, p, p->bound, at + size, min64(p->limit, at + size + next_step(p)), error);
                 if (status != MFQ_OK)
                     return status;
             }
@@ -1045,9 +1052,9 @@ mfq_status mfq_seek(mfq_reader *r, int64_t start, mfq_error *error) {
         return status;
     r->epoch = epoch;
     r->in_hand = 0;
-    /* Not backwards: pages before the place where the segment was entered were not asked for. */
+    /* Not to pages before those that were asked for. */
     const struct segment *mapped = &r->place.segment;
-    if (is_same && mapped->fd >= 0 && offset >= r->place.offset && offset < mapped->start + mapped->usable)
+    if (is_same && mapped->fd >= 0 && offset >= mapped->start + r->place.asked_from && offset < mapped->start + mapped->usable)
         r->place.offset = offset;
     else
         mfqi_move_to(r, &r->place, offset);

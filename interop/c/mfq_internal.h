@@ -87,6 +87,7 @@ struct place {
     int64_t offset;
     int64_t bound;   /* positions below it may be loaded; a producer's lane: stored to */
     int64_t limit;   /* up to here the bound may be raised without asking what is allocated */
+    int64_t asked_from; /* all pages from this position to the bound were asked for */
     int64_t step;
     int repairs;     /* its segments are mapped for writing */
 };

@@ -24,6 +24,7 @@ internal static class BadSectorVerb
             "seek" => () => WithQueue(path, queue => queue.Consumer.AdjustOffset(offset)),
             "produce" => () => WithQueue(path, queue => queue.Producer.Produce([1, 2, 3])),
             "flush" => () => WithQueue(path, queue => queue.Flush()),
+            "group" => () => WithQueue(path, queue => ConsumeReturned(queue, path, offset, ref count)),
             string other => throw new ArgumentException(other),
         };
         // Twice: what cannot be read stays so, and the place too.
@@ -44,6 +45,10 @@ internal static class BadSectorVerb
         {
             string message = error.Message.ReplaceLineEndings(" ");
             return string.Create(CultureInfo.InvariantCulture, $"count={count} errno={error.Errno} {message}");
+        }
+        catch (QueueCorruptException error)
+        {
+            return $"count={count} errno=0 {error.Message.ReplaceLineEndings(" ")}";
         }
     }
 
@@ -77,6 +82,33 @@ internal static class BadSectorVerb
     {
         foreach (ReadOnlySpan<byte> _ in consumer.ConsumeBatch())
             count++;
+    }
+
+    /// <summary>
+    /// One member takes the first message and one far behind it. What another took in between comes back to it, when the segment
+    /// has lost that.
+    /// </summary>
+    private static void ConsumeReturned(MappedFileQueue queue, string path, long length, ref int count)
+    {
+        using MappedFileGroupMember member = queue.OpenGroupMember("workers");
+        using (MappedFileGroupMember other = queue.OpenGroupMember("workers"))
+        {
+            Consume(member, 1);
+            Consume(other, 4_000);
+            Consume(member, 1);
+            using FileStream segment = new(
+                Path.Combine(path, "commitlog", $"{0:D20}.log"), FileMode.Open, FileAccess.Write, FileShare.ReadWrite);
+            segment.SetLength(length);
+        }
+
+        for (; member.TryConsume(out _); count++)
+            member.Acknowledge();
+
+        static void Consume(MappedFileGroupMember member, int count)
+        {
+            for (int i = 0; i < count; i++)
+                member.Consume();
+        }
     }
 
     private static void ConsumeAsync(MappedFileConsumer consumer, ref int count)

@@ -155,6 +155,24 @@ public sealed partial class BadSectorTests : IDisposable
     }
 
     /// <summary>
+    /// A member of a group that goes back in a segment may come to pages which it has jumped over and never asked for. It took
+    /// them for asked for, and what was no longer there ended the process.
+    /// </summary>
+    [Fact]
+    public void TakeReturned_SegmentTruncatedBetweenWhatTheMemberHasRead_Throws()
+    {
+        const int Length = 1 << 20;
+        string path = Path.Combine(_temp.Root, "store");
+        using (MappedFileQueue queue = Open(path))
+            Fill(queue);
+
+        (int count, _, string message) = Ask(path, "group", portable: false, Length)[0];
+
+        Assert.Equal(_offsets.Count(offset => offset + 8 + Message(0).Length <= Length) - 1, count);
+        Assert.Contains($"length={Length}", message, StringComparison.Ordinal);
+    }
+
+    /// <summary>
     /// A store whose files btrfs keeps checksums of, by which it notices what <see cref="MountedFileSystem.Spoil"/> changes. It
     /// has none of files that are overwritten in place, which those of a store are, unless it was copied.
     /// </summary>

@@ -15,8 +15,8 @@ internal sealed unsafe partial class LogReader
     /// <summary>The segments that earlier threads may still read after another thread took over, one for each thread.</summary>
     private readonly List<(CallMark Owner, SegmentMapping Segment)> _spansOfOthers = [];
 
-    /// <summary>Where the reader came into the segment: the pages before it were not asked for.</summary>
-    private byte* _entered;
+    /// <summary>The pages from here to the reach were asked for: from where the reader came into the segment, or jumped.</summary>
+    private byte* _askedFrom;
 
     /// <summary>
     /// Moves to a frame's start that the caller has verified. A message in hand may be out as a span, which the next read ends:
@@ -44,10 +44,17 @@ internal sealed unsafe partial class LogReader
         long distance = offset - Advance();
         if (distance == 0)
             return;
-        if (_segment is { } segment && offset < segment.End && offset >= segment.Start && _next + distance >= _entered)
+        if (_segment is { } segment && offset < segment.End && offset >= segment.Start && _next + distance >= _askedFrom)
+        {
             _next += distance;
+            // Nobody has asked for the pages in between.
+            if (_next > _reach)
+                _askedFrom = _next;
+        }
         else
+        {
             MoveTo(offset);
+        }
     }
 
     /// <summary>A message was read after the move, so the span has ended.</summary>
@@ -240,7 +247,7 @@ internal sealed unsafe partial class LogReader
         bool hasRolled = _segment is not null;
         LeaveSegment();
         _segment = segment;
-        _entered = _next = segment.Pointer + (offset - start);
+        _askedFrom = _next = segment.Pointer + (offset - start);
         _addressToOffset = start - (long)segment.Pointer;
         if (hasRolled)
             retention?.NoticeRoll();
