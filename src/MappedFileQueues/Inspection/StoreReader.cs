@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Reading;
@@ -85,12 +86,38 @@ internal sealed unsafe class StoreReader : IDisposable
     }
 
     /// <summary>Reads the message after the last one, if there is one.</summary>
-    public bool TryRead(out byte* payload, out int length) => TryRead(takes: true, out payload, out length);
+    [SkipLocalsInit]
+    public bool TryRead(out byte* payload, out int length)
+    {
+        LogReader reader = _reader;
+        byte here;
+        if (!reader.TryBegin(&here, out _))
+        {
+            reader.TakeOverHere(&here);
+            return ReadSlowly(takes: true, out payload, out length);
+        }
+
+        reader.Advance();
+        // The epoch after the look: a message appended after a recovery becomes visible only together with its epoch.
+        bool found = reader.TryReadInPlace(out payload, out length) && !_store.WasCut;
+        if (found)
+        {
+            reader.EndSpan();
+            reader.NoteSpan();
+        }
+        else
+        {
+            reader.PutBack();
+        }
+
+        reader.EndCall();
+        return found || ReadSlowly(takes: true, out payload, out length);
+    }
 
     /// <summary>
     /// Whether <see cref="TryRead(out byte*, out int)"/> would find a message now; ends the last one's span, as it does.
     /// </summary>
-    public bool HasNext() => TryRead(takes: false, out _, out _);
+    public bool HasNext() => ReadSlowly(takes: false, out _, out _);
 
     /// <summary>What an asynchronous call waits with; null where it can only poll.</summary>
     public ReaderWait? FindWait()
@@ -105,7 +132,7 @@ internal sealed unsafe class StoreReader : IDisposable
         }
     }
 
-    private bool TryRead(bool takes, out byte* payload, out int length)
+    private bool ReadSlowly(bool takes, out byte* payload, out int length)
     {
         _reader.BeginLongCall();
         try
@@ -118,7 +145,7 @@ internal sealed unsafe class StoreReader : IDisposable
                 ReadStatus status = _reader.TryRead(out payload, out length);
                 if (status == ReadStatus.Claim && _reader.TryRepairClaim())
                     continue;
-                // After the look: a message appended after a recovery becomes visible only together with its epoch.
+                // After the look, as above.
                 if (_store.WasCut)
                 {
                     GoOnBehindCut();

@@ -68,6 +68,13 @@ internal static class FastPathProgram
                 return first;
             }
 
+            [MethodImpl(MethodImplOptions.NoInlining)]
+            private static byte TryReadBytes(MappedFileReader reader)
+            {
+                reader.TryRead(out ReadOnlySpan<byte> message);
+                return message[0];
+            }
+
             private static MappedFileQueueOptions Options(string path, ProducerMode mode) =>
                 new() { StorePath = path, ProducerMode = mode, Durability = DurabilityLevel.PageCache };
 
@@ -97,6 +104,7 @@ internal static class FastPathProgram
             private static void RunBytes(string path, ProducerMode mode, ProduceBytes produce)
             {
                 using var queue = new MappedFileQueue(Options(path, mode));
+                using MappedFileReader reader = MappedFileReader.Open(path);
                 byte[] message = new byte[64];
                 for (int round = 0; round < Rounds; round++)
                 {
@@ -108,7 +116,7 @@ internal static class FastPathProgram
 
                     for (int i = 0; i < Calls; i++)
                     {
-                        if (ConsumeBytes_Commit(queue.Consumer) != (byte)i)
+                        if (ConsumeBytes_Commit(queue.Consumer) != (byte)i || TryReadBytes(reader) != (byte)i)
                             throw new InvalidOperationException("A wrong message.");
                     }
 

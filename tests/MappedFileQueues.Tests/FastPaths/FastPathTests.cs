@@ -48,6 +48,12 @@ public sealed class FastPathTests
             161, 45, 0,
             "A span outlives its call: asks the runtime for the thread, as the stack may be the successor's of its owner."
         },
+        {
+            "Loops:TryReadBytes",
+            ["MappedFileReader:TryRead(", "StoreReader:TryRead(", FastPathListing.RuntimesThread],
+            150, 32, 0,
+            "As Consume without Commit, and whether a recovery has cut the log."
+        },
     };
 
     [Theory]

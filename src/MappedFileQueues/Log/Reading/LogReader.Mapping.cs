@@ -15,7 +15,7 @@ internal sealed unsafe partial class LogReader
     /// <summary>The segments that earlier threads may still read after another thread took over, one for each thread.</summary>
     private readonly List<(CallMark Owner, SegmentMapping Segment)> _spansOfOthers = [];
 
-    /// <summary>The pages from here to the reach were asked for: from where the reader came into the segment, or jumped.</summary>
+    /// <summary>From here to the reach, all pages were asked for: where the reader entered the segment, or jumped to.</summary>
     private byte* _askedFrom;
 
     /// <summary>

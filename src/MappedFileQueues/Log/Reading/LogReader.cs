@@ -266,7 +266,7 @@ internal sealed unsafe partial class LogReader(
     /// part of the stack that is known would end below the fast path, and each further call would be a slow one.
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
-    private void TakeOverHere(byte* stack)
+    public void TakeOverHere(byte* stack)
     {
         TakeOver(stack);
         EndCall();

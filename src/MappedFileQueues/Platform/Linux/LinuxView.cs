@@ -71,6 +71,8 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         (long start, long end) = PagesOf(position, length);
         bool isOnePage = end - start <= Environment.SystemPageSize;
         bool isAsked = _tellsWhatIsCached && !(isOnePage && s_populates);
+        if (isAsked && s_populates)
+            MapAround(start, end);
         return (isAsked && FirstNotCached(start, end) >= end) || TryTouchForReading(position, length);
     }
 
@@ -120,6 +122,19 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         // page.
         if (errno == DiskErrors.EINVAL)
             ReadPages(Pointer, start, end);
+    }
+
+    /// <summary>
+    /// Touches one page of each 64 KiB, with which the system maps those around it that are in the page cache
+    /// (mm/memory.c, fault_around_bytes). Measured a page of 4 KiB: 205 ns for a query of the page cache and a fault at the
+    /// access, 200 ns where each page is touched so, 140 ns for this and the query.
+    /// </summary>
+    private void MapAround(long start, long end)
+    {
+        const long Around = 64 * 1024;
+        long next = start;
+        while (next < end && Advise(next, next + 1, LinuxNative.MADV_POPULATE_READ))
+            next = (next + Around) & -Around;
     }
 
     /// <summary>
