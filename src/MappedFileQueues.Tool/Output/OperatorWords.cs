@@ -21,7 +21,7 @@ internal static class OperatorWords
         ("Use a smaller SegmentSize", "Create the store with a smaller --segment-size"),
         ("or use shorter files (SegmentSize, VolumeSize, RollLength)",
             "or make it with a smaller --segment-size or --volume-size"),
-        ("(MappedFileReader.Open needs no write)", "(`mfq consume` without --commit needs no write)"),
+        ("MappedFileReader.Open and PackStore.OpenReader need no write", "`mfq consume` without --commit needs no write"),
         ("Call MappedFileQueue.Delete again, then open it.", "Remove what is left of the directory, then try again."),
         ("Open it as MappedFileQueue<T>.",
             "Only a program that knows the struct can produce into it; `mfq consume` and `mfq info` read it."),

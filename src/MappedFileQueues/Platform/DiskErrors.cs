@@ -112,7 +112,7 @@ internal static class DiskErrors
         EACCES => "Give this user rights to the directory and its contents (to read is enough for what only reads), "
             + "or run as its owner.",
         EPERM => "Run as the owner of the store and its files; in a sandbox, let its seccomp profile allow this call.",
-        EROFS => "Mount the file system writable, or only read the store (MappedFileReader.Open needs no write).",
+        EROFS => "Mount the file system writable, or only read: MappedFileReader.Open and PackStore.OpenReader need no write.",
         EMFILE => "Raise the limit of open files of this process (ulimit -n), or keep fewer queues and readers open.",
         ENFILE => "The whole system has too many open files: close some, or raise fs.file-max.",
         ENOTDIR => "A part of the path is a file, or not a directory: name a directory, or move the file away.",
