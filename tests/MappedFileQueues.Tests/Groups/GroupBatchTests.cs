@@ -19,6 +19,24 @@ public sealed class GroupBatchTests : IDisposable
         Assert.Equal(0, count);
     }
 
+    /// <summary>The headers of a message before the batch are not those of one in it.</summary>
+    [Fact]
+    public void HeadersInPlace_NoMessageYet_AreNone()
+    {
+        using MappedFileQueue queue = new(new() { StorePath = _store.StorePath, Durability = DurabilityLevel.PageCache });
+        ProduceOptions options = new() { Headers = new MessageHeaders { Key = new byte[] { 7 } } };
+        queue.Producer.Produce("one"u8, options);
+        queue.Producer.Produce("two"u8, options);
+        using MappedFileGroupMember member = queue.OpenGroupMember("workers");
+        Assert.Equal(3, member.Consume().Length);
+        using GroupBatch batch = member.ConsumeBatch();
+        GroupBatch copy = batch;
+        Assert.True(copy.HeadersInPlace.IsEmpty);
+        Assert.True(copy.MoveNext());
+        Assert.Equal([7], copy.HeadersInPlace.Key.ToArray());
+        Assert.True(default(GroupBatch).HeadersInPlace.IsEmpty);
+    }
+
     /// <summary>What an operator has taken away is another member's by then.</summary>
     [Fact]
     public void ConsumeBatch_FencedOnTheWay_ShowsNothingThatOthersHave()

@@ -186,6 +186,9 @@ internal static class GroupScan
 /// </summary>
 internal readonly struct GroupClock(TimeProvider time)
 {
+    /// <summary>The longest delay of a message that is given back.</summary>
+    public static readonly TimeSpan DelayMax = TimeSpan.FromDays(30);
+
     private static readonly long s_lead = OperatingSystem.IsLinux() ? ProcFiles.ReadMonotonicLead() : 0;
 
     public long NowMs => (long)(time.GetTimestamp() * (1000.0 / time.TimestampFrequency))
@@ -193,5 +196,12 @@ internal readonly struct GroupClock(TimeProvider time)
 
     public long ToUtc(long dueMs) => time.GetUtcNow().ToUnixTimeMilliseconds() + dueMs - NowMs;
 
-    public long FromUtc(long dueMs) => Math.Max(1, NowMs + dueMs - time.GetUtcNow().ToUnixTimeMilliseconds());
+    /// <summary>
+    /// Where a day more is left than any delay takes, this clock is behind the one that told it, and nobody knows what is left.
+    /// </summary>
+    public long FromUtc(long dueMs)
+    {
+        long left = dueMs - time.GetUtcNow().ToUnixTimeMilliseconds();
+        return left > (DelayMax + TimeSpan.FromDays(1)).TotalMilliseconds ? 1 : Math.Max(1, NowMs + left);
+    }
 }

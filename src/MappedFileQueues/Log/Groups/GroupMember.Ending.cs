@@ -1,4 +1,5 @@
 using MappedFileQueues.Format.Groups;
+using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Memory;
 
@@ -9,9 +10,6 @@ internal sealed unsafe partial class GroupMember
 {
     /// <summary>When a message comes again whose dead letter could not be written.</summary>
     private static readonly TimeSpan s_letterPause = TimeSpan.FromSeconds(5);
-
-    /// <summary>The longest delay of a message that is given back.</summary>
-    private static readonly TimeSpan s_delayMax = TimeSpan.FromDays(30);
 
     /// <summary>Ends what the last call returned, as far as it is still in hand.</summary>
     public void Acknowledge()
@@ -75,7 +73,7 @@ internal sealed unsafe partial class GroupMember
     public void Reject(long offset, TimeSpan delay, bool deadLetter, string? reason)
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(delay, TimeSpan.Zero);
-        ArgumentOutOfRangeException.ThrowIfGreaterThan(delay, s_delayMax);
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(delay, GroupClock.DelayMax);
         if (deadLetter)
         {
             MoveToLetters(offset, "Rejected", reason ?? "");

@@ -72,7 +72,9 @@ internal sealed class MessageSearch(
     {
         while (true)
         {
-            long from = Math.Min(end, Math.Max(offset, findOldest()));
+            long from = Math.Max(offset, findOldest());
+            if (from >= end)
+                return 0;
             try
             {
                 return NumberAt(end, end) - NumberAt(from, end);

@@ -243,7 +243,8 @@ public ref struct GroupBatch
     public long Offset { get; private set; }
 
     /// <summary>The headers of the current message; valid as it is.</summary>
-    public readonly MessageHeadersView HeadersInPlace => new(_member.GetHeaderBlock());
+    public readonly MessageHeadersView HeadersInPlace =>
+        _member is null || _timeout is not null ? default : new(_member.GetHeaderBlock());
 
     /// <summary>Supports foreach.</summary>
     /// <returns>This batch.</returns>

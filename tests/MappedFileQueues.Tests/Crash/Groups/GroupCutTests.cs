@@ -51,6 +51,30 @@ public sealed class GroupCutTests : IDisposable
     }
 
     /// <summary>
+    /// A machine without a battery for its clock begins in the past. A message that was to wait for some hours must not wait for
+    /// as long as the clock is behind.
+    /// </summary>
+    [Theory]
+    [InlineData(2, 62)]
+    [InlineData(20_000, 0)]
+    public void Cut_ClockIsBehind_DelayedMessageComesInTime(int hours, int hoursLeft)
+    {
+        using (MappedFileQueue queue = _store.Open())
+        {
+            Append(queue, 0, 1);
+            using MappedFileGroupMember member = queue.OpenGroupMember("workers", s_options);
+            member.Reject(Take(member, 1)[0], TimeSpan.FromHours(60));
+            member.Flush();
+        }
+
+        Cut();
+        using MappedFileQueue after = new(
+            new MappedFileQueueOptions { StorePath = _store.Path, TimeProvider = new ClockBehind(TimeSpan.FromHours(hours)) });
+        TimeSpan left = Assert.Single(after.GetInfo().Groups).NextDue!.Value - DateTimeOffset.UtcNow;
+        Assert.InRange(Math.Max(left.TotalHours, 0), Math.Max(hoursLeft - 1, 0), hoursLeft);
+    }
+
+    /// <summary>
     /// The log loses its end. An end of the group that was beyond it is inside messages that come later; a second cut must not
     /// believe it again.
     /// </summary>
@@ -273,5 +297,10 @@ public sealed class GroupCutTests : IDisposable
         }
 
         return texts;
+    }
+
+    private sealed class ClockBehind(TimeSpan time) : TimeProvider
+    {
+        public override DateTimeOffset GetUtcNow() => base.GetUtcNow() - time;
     }
 }

@@ -1,4 +1,5 @@
 using MappedFileQueues.Format.Index;
+using MappedFileQueues.Log.Index;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Log.Index;
@@ -109,6 +110,20 @@ public sealed class MessageSearchTests
         store.Open();
         for (DateTimeOffset time = jump - (3 * s_hour); time < jump + (3 * s_hour); time += TimeSpan.FromSeconds(53))
             store.CheckTime(time);
+    }
+
+    /// <summary>Retention has removed all that a count was to count: it looked again without end.</summary>
+    [Fact]
+    public async Task CountFrom_EverythingUpToTheEndIsRemoved_IsZero()
+    {
+        using IndexedStore store = new();
+        store.Produce(100);
+        long end = store.Queue.GetInfo().PublishedOffset;
+        for (int i = 0; i < 10; i++)
+            store.Produce(IndexedStore.SegmentSize - 100);
+        Assert.True(store.Queue.Trim(long.MaxValue) > end);
+        using MessageSearch search = new(store.Queue.Engine.Store);
+        Assert.Equal(0, await Task.Run(() => search.CountFrom(0, end)).WaitAsync(TimeSpan.FromSeconds(30)));
     }
 
     /// <summary>
