@@ -81,6 +81,8 @@ class StoreTests(unittest.TestCase):
             reader.seek(mfq.LATEST)
             self.assertIsNone(reader.read())
             self.assertIsNone(reader.wait(0.05))
+            with self.assertRaises(ValueError):
+                reader.wait(float("nan"))
 
     def test_consumer_alone_without_a_control_page_is_refused(self) -> None:
         path = self.trades(1)

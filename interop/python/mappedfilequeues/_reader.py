@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import mmap
 import operator
 import os
@@ -264,6 +265,8 @@ class Reader:
 
     def wait(self, timeout: float | None = None) -> Message | None:
         """The next message; sleeps until there is one, for so many seconds at most."""
+        if timeout is not None and math.isnan(timeout):
+            raise ValueError("A timeout is a number of seconds.")
         message = self.read()
         if message is not None or timeout == 0:
             return message

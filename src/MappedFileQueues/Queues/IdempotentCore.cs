@@ -172,13 +172,15 @@ internal sealed class IdempotentCore : SingleCaller
     public int TryAppendBatch(in MessagesToAppend batch, ulong firstSequence, in ProduceOptions options)
     {
         Check(firstSequence, options);
-        ulong further = (ulong)batch.Count - 1;
+        ulong further = (ulong)Math.Max(batch.Count, 1) - 1;
         ArgumentOutOfRangeException.ThrowIfGreaterThan(firstSequence, ulong.MaxValue - further);
         ulong last = firstSequence + further;
         Begin();
         try
         {
             CallDeadline deadline = ProducerCore.DeadlineOf(options);
+            if (batch.Count == 0)
+                return 0;
             if (last <= _last)
             {
                 _core.Confirm(_end, 0, options.Durability, deadline);

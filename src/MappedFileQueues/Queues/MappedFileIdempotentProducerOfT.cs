@@ -106,7 +106,7 @@ public sealed unsafe class MappedFileIdempotentProducer<T> : IDisposable
     /// Appends those messages of a batch whose sequences are above <see cref="LastSequence"/>. They become readable all at once
     /// or not at all.
     /// </summary>
-    /// <param name="messages">The messages.</param>
+    /// <param name="messages">The messages; an empty span appends nothing.</param>
     /// <param name="firstSequence">The sequence of the first one, at least 1; each that follows has the next one.</param>
     /// <param name="options">Options of this call alone. Each message gets its headers.</param>
     /// <returns>How many were appended; the others, at the beginning, are repetitions.</returns>
@@ -114,9 +114,8 @@ public sealed unsafe class MappedFileIdempotentProducer<T> : IDisposable
     /// one, or what is to be appended does not fit a segment; nothing was written.</exception>
     /// <inheritdoc cref="Produce(in T)" path="/exception"/>
     public int TryProduceBatch(
-        ReadOnlySpan<T> messages, ulong firstSequence, in ProduceOptions options = default) => messages.IsEmpty
-        ? 0
-        : _core.TryAppendBatch(new MessagesToAppend(MemoryMarshal.AsBytes(messages), sizeof(T), default), firstSequence, options);
+        ReadOnlySpan<T> messages, ulong firstSequence, in ProduceOptions options = default) =>
+        _core.TryAppendBatch(new MessagesToAppend(MemoryMarshal.AsBytes(messages), sizeof(T), default), firstSequence, options);
 
     /// <summary>Ends the producer and releases its id. Calls that wait end with an exception.</summary>
     public void Dispose() => _core.Dispose(this);

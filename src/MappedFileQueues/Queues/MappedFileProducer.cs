@@ -363,8 +363,12 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     [SkipLocalsInit]
     public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<ReadOnlyMemory<byte>> messages, in ProduceOptions options)
     {
-        if (messages.IsEmpty)
+        if (messages.IsEmpty && !options.CancellationToken.IsCancellationRequested)
+        {
+            _core.Check(options);
             return ValueTask.FromResult(Offset);
+        }
+
         Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
         return _core.AppendAsync(
             new MessagesToAppend(messages.Span, _core.WriteBlock(options.Headers, scratch)), options);

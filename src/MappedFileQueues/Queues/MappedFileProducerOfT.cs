@@ -187,8 +187,12 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     [SkipLocalsInit]
     public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<T> messages, in ProduceOptions options)
     {
-        if (messages.IsEmpty)
+        if (messages.IsEmpty && !options.CancellationToken.IsCancellationRequested)
+        {
+            _core.Check(options);
             return ValueTask.FromResult(Offset);
+        }
+
         Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
         return _core.AppendAsync(Batch(messages.Span, _core.WriteBlock(options.Headers, scratch)), options);
     }

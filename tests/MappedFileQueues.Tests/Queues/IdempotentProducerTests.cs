@@ -48,6 +48,7 @@ public sealed class IdempotentProducerTests : IDisposable
             Assert.Equal(0, producer.TryProduceBatch([Bytes("x"), Bytes("x")], 7));
             Assert.Equal(0, producer.TryProduceBatch([], 1));
             Assert.Throws<ArgumentOutOfRangeException>(() => producer.TryProduce("x"u8, 0));
+            Assert.Throws<ArgumentOutOfRangeException>(() => producer.TryProduceBatch([], 0));
             Assert.Throws<QueueInUseException>(() => queue.OpenProducer("orders"));
         }
 

@@ -34,6 +34,21 @@ public sealed class ProduceOverloadTests
         Assert.False(queue.Consumer.TryConsume(out _));
     }
 
+    /// <summary>A batch of nothing took any options, where it was asynchronous.</summary>
+    [Fact]
+    public async Task ProduceBatchAsync_Nothing_ChecksItsOptions()
+    {
+        using TempStore store = new();
+        using var queue = new MappedFileQueue<Tick>(new MappedFileQueueOptions { StorePath = store.StorePath });
+        MappedFileProducer<Tick> producer = queue.Producer;
+
+        Assert.Equal(0, await producer.ProduceBatchAsync(default));
+        await Assert.ThrowsAsync<TaskCanceledException>(
+            async () => await producer.ProduceBatchAsync(default, new CancellationToken(canceled: true)));
+        await Assert.ThrowsAsync<ArgumentOutOfRangeException>(
+            async () => await producer.ProduceBatchAsync(default, new ProduceOptions { Durability = (DurabilityLevel)99 }));
+    }
+
     [Fact]
     public void Open_StructWithNullableFields_SameTypeOpensOtherIsRefused()
     {

@@ -94,7 +94,7 @@ internal sealed unsafe partial class LogConsumer
             return false;
         long end = spin == Timeout.InfiniteTimeSpan
             ? long.MaxValue
-            : began + (long)(spin.TotalSeconds * Stopwatch.Frequency);
+            : (long)(began + (spin.TotalSeconds * Stopwatch.Frequency));
         long looked = began;
         while (true)
         {
