@@ -41,14 +41,11 @@ internal static class BadSectorVerb
             action();
             return $"count={count} errno=0 nothing";
         }
-        catch (QueueDiskException error)
+        catch (Exception error) when (error is QueueDiskException or QueueCorruptException)
         {
+            int errno = error is QueueDiskException disk ? disk.Errno : 0;
             string message = error.Message.ReplaceLineEndings(" ");
-            return string.Create(CultureInfo.InvariantCulture, $"count={count} errno={error.Errno} {message}");
-        }
-        catch (QueueCorruptException error)
-        {
-            return $"count={count} errno=0 {error.Message.ReplaceLineEndings(" ")}";
+            return string.Create(CultureInfo.InvariantCulture, $"count={count} errno={errno} {message}");
         }
     }
 

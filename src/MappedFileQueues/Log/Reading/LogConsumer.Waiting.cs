@@ -92,6 +92,7 @@ internal sealed unsafe partial class LogConsumer
             spin = timeout;
         if (spin == TimeSpan.Zero)
             return false;
+        // The cast saturates: an end beyond all clocks is none.
         long end = spin == Timeout.InfiniteTimeSpan
             ? long.MaxValue
             : (long)(began + (spin.TotalSeconds * Stopwatch.Frequency));
