@@ -16,7 +16,7 @@ internal sealed partial class DemoChild : IDisposable
     private const int SignalContinueMac = 19;
 
     /// <summary>A child that is silent for this long is stuck; the demo then fails rather than hangs.</summary>
-    private static readonly TimeSpan s_answerTimeMax = TimeSpan.FromSeconds(20);
+    private static readonly TimeSpan s_answerTimeMax = TimeSpan.FromSeconds(60);
 
     private readonly Process _process;
     private readonly CancellationToken _interrupted;

@@ -150,15 +150,25 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
         foreach (string name in store.Directory.List(StoreNames.Locks))
         {
             string file = $"{StoreNames.Locks}/{name}";
-            try
-            {
-                store.Directory.Open(file, FileOpening.Read)?.Dispose();
-            }
-            catch (QueueDiskException error) when (error.Errno is DiskErrors.EISDIR or DiskErrors.EINVAL)
-            {
+            if (!IsFile(file))
                 Note(file, "It is not a file, so what needs this lock fails.",
                     "Move it away; the next process that needs the lock makes its file.");
-            }
+        }
+    }
+
+    private bool IsFile(string file)
+    {
+        // Windows lets nobody open a file that is held as a lock.
+        if (OperatingSystem.IsWindows())
+            return !Directory.Exists(Path.Combine(store.Directory.Path, file));
+        try
+        {
+            store.Directory.Open(file, FileOpening.Read)?.Dispose();
+            return true;
+        }
+        catch (QueueDiskException error) when (error.Errno is DiskErrors.EISDIR or DiskErrors.EINVAL)
+        {
+            return false;
         }
     }
 

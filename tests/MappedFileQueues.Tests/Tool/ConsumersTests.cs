@@ -120,7 +120,7 @@ public sealed class ConsumersTests : IDisposable
             Assert.Equal(2, number);
             // Another process uses the store meanwhile, and this one has the name.
             ToolRun.OfProcess("consumers", "delete", _temp.StorePath, "")
-                .ExpectError("--lock-timeout", $"{Environment.ProcessId}");
+                .ExpectError("--lock-timeout", ToolRun.ThisHolder);
         }
 
         Assert.Equal("(default) is removed.\n", ToolRun.Of("consumers", "delete", _temp.StorePath, "").Expect(0).Text);

@@ -21,7 +21,8 @@ public sealed class SnapshotTests : IDisposable
         string text = ToolRun.Of("snapshot", _temp.StorePath, Target).Expect(0).Text;
 
         Assert.Matches(@"offsets +0 to 25,600\n", text);
-        Assert.Matches(@"segments +6 shared, 1 copied\n", text);
+        // The portable platform makes no hard links.
+        Assert.Matches(OperatingSystem.IsLinux() ? @"segments +6 shared, 1 copied\n" : @"segments +0 shared, 7 copied\n", text);
         Assert.Matches(@"consumers +1\n", text);
         Assert.Equal(messages, ToolRun.Of("consume", Target).Expect(0).Output);
         ToolRun.Of("produce", Target, "--messages", "1").Expect(0);

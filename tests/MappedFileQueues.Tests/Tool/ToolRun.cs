@@ -13,11 +13,14 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
 
-    /// <summary>Standard output as text.</summary>
-    public string Text => Encoding.UTF8.GetString(Output);
+    /// <summary>Standard output as text, with the ends of lines that all systems but Windows have.</summary>
+    public string Text => Encoding.UTF8.GetString(Output).Replace(Environment.NewLine, "\n", StringComparison.Ordinal);
 
     /// <summary>The lines of standard output.</summary>
     public string[] Lines => Text.Split('\n', StringSplitOptions.RemoveEmptyEntries);
+
+    /// <summary>This process as an error names it among those that hold a lock; Windows does not tell who holds one.</summary>
+    public static string ThisHolder => OperatingSystem.IsWindows() ? "holder=unknown" : $"{Environment.ProcessId}";
 
     /// <summary>Runs a command of the tool to its end, in this process.</summary>
     public static ToolRun Of(params IEnumerable<string> arguments) => WithInput([], arguments);
@@ -26,7 +29,7 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
     public static ToolRun WithInput(byte[] input, params IEnumerable<string> arguments)
     {
         using KeptStream output = new();
-        using StringWriter error = new();
+        using StringWriter error = new() { NewLine = "\n" };
         string[] given = [.. arguments];
         // The streams follow a thread's work; a thread of its own can also be given up on.
         Task<int> run = Task.Factory.StartNew(
@@ -85,7 +88,9 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
         }
 
         copying.GetAwaiter().GetResult();
-        return new ToolRun(process.ExitCode, output.ToArray(), error.GetAwaiter().GetResult());
+        return new ToolRun(
+            process.ExitCode, output.ToArray(),
+            error.GetAwaiter().GetResult().Replace(Environment.NewLine, "\n", StringComparison.Ordinal));
     }
 
     /// <summary>Fails, and shows what it wrote, unless it ended with this exit code.</summary>
