@@ -1,5 +1,7 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Sequences;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Queues;
@@ -254,6 +256,37 @@ public sealed class IdempotentProducerTests : IDisposable
         queue.OpenProducer("orders").Dispose();
     }
 
+    /// <summary>
+    /// The files of all producers that were behind were open at once, with their locks. With 400 of them and a limit of 512
+    /// descriptors no removal came about any more.
+    /// </summary>
+    [Fact]
+    public void Trim_ManyProducersAreBehind_OpensAFewAtATime()
+    {
+        PlatformScope.Use(portable: false);
+        var watched = new OpeningsWatch(CurrentPlatform.Services);
+        CurrentPlatform.Services = watched;
+        using MappedFileQueue queue = new(new() { StorePath = _store.StorePath, SegmentSize = 4096 });
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+            producer.Produce(new byte[100]);
+        Guid storeId = queue.GetInfo().StoreId;
+        byte[] page = File.ReadAllBytes(_store.PathOf("offset", "producers", "orders.producer"));
+        Assert.True(ProducerLayout.TryReadId(page, storeId, out ulong id));
+        for (uint i = 0; i < 500; i++)
+        {
+            string path = _store.PathOf("offset", "producers", $"p{i}.producer");
+            File.WriteAllBytes(path, ProducerLayout.Make(id + i, storeId, 0, 0));
+        }
+
+        for (int i = 0; i < 100; i++)
+            queue.Producer.Produce(new byte[100]);
+        Assert.True(queue.Trim(long.MaxValue) > 0);
+
+        Assert.InRange(watched.MostInARow, 1, 128);
+        using MappedFileIdempotentProducer again = queue.OpenProducer("p0");
+        Assert.Equal(1ul, again.LastSequence);
+    }
+
     /// <summary>Messages of another store's producer, copied here with their numbers, count for nobody.</summary>
     [Fact]
     public void Carried_Numbers_DoNotCount()
@@ -333,10 +366,38 @@ public sealed class IdempotentProducerTests : IDisposable
     {
         Assert.True(queue.GetInfo().StoreId != Guid.Empty);
         byte[] meta = File.ReadAllBytes(_store.PathOf("queue.meta"));
-        using var directory = MappedFileQueues.Platform.Choice.CurrentPlatform.Services.OpenDirectory(
+        using var directory = CurrentPlatform.Services.OpenDirectory(
             _store.StorePath, create: false, mode: null)!;
         using ProducerFile file = ProducerFile.TryOpen(directory, StoreMeta.Parse(meta, ""), ProducerFile.NameOf("orders"))!;
         return look(file);
+    }
+
+    /// <summary>Counts how many producers' files are opened before the log is read.</summary>
+    private sealed class OpeningsWatch(OperatingSystemServices real) : ForwardingServices(real)
+    {
+        private int _inARow;
+
+        public int MostInARow { get; private set; }
+
+        protected override HeldDirectory Wrap(HeldDirectory directory) => new Watched(this, directory);
+
+        private void Note(string name)
+        {
+            _inARow = name.StartsWith(StoreNames.Producers, StringComparison.Ordinal) ? _inARow + 1
+                : name.StartsWith(StoreNames.CommitLog, StringComparison.Ordinal) ? 0 : _inARow;
+            MostInARow = Math.Max(MostInARow, _inARow);
+        }
+
+        private sealed class Watched(OpeningsWatch watch, HeldDirectory directory) : ForwardingDirectory(directory)
+        {
+            public override PlatformFile? Open(string name, FileOpening opening)
+            {
+                watch.Note(name);
+                return base.Open(name, opening);
+            }
+
+            protected override PlatformFile Wrap(string name, PlatformFile file) => file;
+        }
     }
 
     private static ReadOnlyMemory<byte> Bytes(string text) => System.Text.Encoding.UTF8.GetBytes(text);

@@ -11,6 +11,9 @@ namespace MappedFileQueues.Log.Sequences;
 /// </summary>
 internal static class ProducerSettlement
 {
+    /// <summary>One that is behind holds two descriptors until the log is read, so thousands of them come in turns.</summary>
+    private const int BehindMax = 128;
+
     /// <summary>
     /// Brings the files of all producers up to an offset below which everything is about to be removed. The caller has recorded
     /// that on disk: what goes need not be durable, and a power loss before the record would leave a sequence above the log. A
@@ -26,10 +29,17 @@ internal static class ProducerSettlement
     {
         if (PlantedFaults.Has(PlantedFault.SequenceNotSettled))
             return;
+        foreach (string[] names in ProducerFile.Names(directory).Chunk(BehindMax))
+            Settle(directory, meta, checksum, limit, durable, names);
+    }
+
+    private static void Settle(
+        HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long limit, long durable, string[] names)
+    {
         List<(ProducerFile File, PlatformLock? Held)> behind = [];
         try
         {
-            foreach (string name in ProducerFile.Names(directory))
+            foreach (string name in names)
             {
                 ProducerFile? file = TryOpen(directory, meta, name);
                 if (file is null)
