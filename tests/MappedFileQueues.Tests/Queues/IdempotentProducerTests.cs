@@ -257,6 +257,31 @@ public sealed class IdempotentProducerTests : IDisposable
     }
 
     /// <summary>
+    /// An offset that damage has made: before or after the log, the sequences in the log were not looked for and were appended
+    /// again, or a good log was called damaged.
+    /// </summary>
+    [Theory]
+    [InlineData(-8)]
+    [InlineData(4)]
+    [InlineData(1L << 40)]
+    [InlineData(long.MaxValue)]
+    public void Open_ImpossibleOffset_IsRefusedUntilItIsDeleted(long offset)
+    {
+        using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false, segmentSize: 65536);
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+            producer.Produce("1"u8);
+        string path = _store.PathOf("offset", "producers", "orders.producer");
+        byte[] page = File.ReadAllBytes(path);
+        System.Buffers.Binary.BinaryPrimitives.WriteInt64LittleEndian(page.AsSpan(ProducerLayout.OffsetAt), offset);
+        File.WriteAllBytes(path, page);
+
+        QueueCorruptException error = Assert.Throws<QueueCorruptException>(() => queue.OpenProducer("orders"));
+        Assert.Contains("DeleteProducer", error.Message, StringComparison.Ordinal);
+        Assert.True(queue.DeleteProducer("orders"));
+        queue.OpenProducer("orders").Dispose();
+    }
+
+    /// <summary>
     /// The files of all producers that were behind were open at once, with their locks. With 400 of them and a limit of 512
     /// descriptors no removal came about any more.
     /// </summary>
