@@ -17,8 +17,9 @@ internal static class ProducerSettlement
     /// <summary>
     /// Brings the files of all producers up to an offset below which everything is about to be removed. The caller has recorded
     /// that on disk: what goes need not be durable, and a power loss before the record would leave a sequence above the log. A
-    /// producer that nobody holds is read up to the durable offset. It has no message after the segments that there are, and when
-    /// its file has come so far, removals pass it over.
+    /// producer that nobody holds is read one segment further, but not beyond the durable offset: who wants to open the store
+    /// waits meanwhile. It has no message after the segments that there are, and when its file has come so far, removals pass it
+    /// over.
     /// </summary>
     /// <param name="directory">The store; its `open` lock is held.</param>
     /// <param name="meta">Its meta page.</param>
@@ -58,6 +59,7 @@ internal static class ProducerSettlement
                     behind.Add((file, directory.TryLock(StoreNames.ProducerLock(ProducerFile.IdOf(name)), LockKind.Exclusive)));
             }
 
+            durable = Math.Min(durable, limit + meta.SegmentLength);
             if (behind.Count > 0)
                 Settle(new SequenceScan(directory, meta, checksum), behind, limit, durable, FindEnd(directory, meta));
         }
