@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Sequences;
+using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
 
@@ -355,6 +356,35 @@ public sealed class IdempotentProducerTests : IDisposable
         disk.Before = null;
         Assert.InRange(most, 1, 128);
         using MappedFileIdempotentProducer again = queue.OpenProducer("p0");
+        Assert.Equal(1ul, again.LastSequence);
+    }
+
+    /// <summary>
+    /// A removal passed over a producer's file when the process had no descriptor left for a moment, and nothing knew the
+    /// sequences any more.
+    /// </summary>
+    [Fact]
+    public void Trim_NoDescriptorForAMoment_FailsAndForgetsNothing()
+    {
+        PlatformScope.Use(portable: false);
+        var disk = new FaultyDisk();
+        using MappedFileQueue queue = new(
+            new() { StorePath = _store.StorePath, SegmentSize = 4096, Durability = DurabilityLevel.PageCache });
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+            producer.Produce(new byte[100]);
+        for (int i = 0; i < 100; i++)
+            queue.Producer.Produce(new byte[100]);
+        disk.Before = (call, name) =>
+        {
+            if (call != DiskCall.Open || !name.StartsWith(StoreNames.Producers, StringComparison.Ordinal))
+                return;
+            disk.Before = null;
+            throw new QueueDiskException("No descriptor is left.", DiskErrors.EMFILE, name);
+        };
+
+        Assert.Equal(DiskErrors.EMFILE, Assert.Throws<QueueDiskException>(() => queue.Trim(long.MaxValue)).Errno);
+        Assert.True(queue.Trim(long.MaxValue) > 0);
+        using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
         Assert.Equal(1ul, again.LastSequence);
     }
 

@@ -125,14 +125,19 @@ internal static class ProducerSettlement
         }
     }
 
-    /// <summary>One that cannot be opened must not stop a removal: its messages may then come twice.</summary>
+    /// <summary>
+    /// One that cannot be opened must not stop a removal: its messages may then come twice. A lack of descriptors or memory ends.
+    /// </summary>
     private static ProducerFile? TryOpen(HeldDirectory directory, StoreMeta meta, string name)
     {
         try
         {
             return ProducerFile.TryOpen(directory, meta, name);
         }
-        catch (Exception error) when (error is QueueDiskException { MayHaveLostData: false } or QueueCorruptException)
+        catch (Exception error) when (error is QueueCorruptException or QueueDiskException
+        {
+            MayHaveLostData: false, Errno: not (DiskErrors.EMFILE or DiskErrors.ENFILE or DiskErrors.ENOMEM),
+        })
         {
             return null;
         }
