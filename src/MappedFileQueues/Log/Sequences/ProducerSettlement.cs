@@ -90,15 +90,19 @@ internal static class ProducerSettlement
         }
     }
 
-    /// <summary>The pages of all producers for a snapshot that will hold everything before what is durable now.</summary>
-    public static List<(string Name, ulong Id, ulong Sequence, long Offset)> Read(HeldDirectory directory, StoreMeta meta)
+    /// <summary>What the files of all producers know.</summary>
+    public static List<ProducerPage> Read(HeldDirectory directory, StoreMeta meta)
     {
-        List<(string, ulong, ulong, long)> pages = [];
+        List<ProducerPage> pages = [];
         foreach (string name in ProducerFile.Names(directory))
         {
             using ProducerFile? file = TryOpen(directory, meta, name);
             if (file is not null)
-                pages.Add((name, file.Id, file.Known.Sequence, file.Known.Offset));
+            {
+                // The offset is read before its sequence.
+                (ulong sequence, long offset) = file.Known;
+                pages.Add(new ProducerPage(name, file.Id, sequence, offset));
+            }
         }
 
         return pages;
@@ -143,3 +147,10 @@ internal static class ProducerSettlement
         }
     }
 }
+
+/// <summary>What the file of a producer knows.</summary>
+/// <param name="Name">The file's name.</param>
+/// <param name="Id">The id that its messages carry.</param>
+/// <param name="Sequence">No message before the offset has a higher one.</param>
+/// <param name="Offset">The offset.</param>
+internal sealed record ProducerPage(string Name, ulong Id, ulong Sequence, long Offset);
