@@ -114,6 +114,9 @@ internal sealed partial class StoreEngine
         try
         {
             (last, long offset) = file.Known;
+            // A damaged log may end before it; nobody produces there.
+            if (offset < 0 || offset % FrameHeader.Size != 0 || (Store.CorruptAt < 0 && offset > Store.PassedTo))
+                throw ProducerFile.Damaged(Store.Directory, id);
             end = new FrameWalk(Store).FindPublishedEnd(Math.Max(offset, Store.LogStart));
             Dictionary<ulong, ulong> highest = new() { [file.Id] = last };
             // Also before the log start: a removal that is under way, or has died, raises that before the file knows what goes.

@@ -18,8 +18,9 @@ internal static class GroupStatus
     /// <param name="published">The end of the published messages.</param>
     /// <param name="lag">Counts messages, and tells how old they are.</param>
     /// <param name="problems">Receives those that cannot be read.</param>
+    /// <param name="time">Tells when those that wait are due.</param>
     public static List<MappedFileGroupInfo> Find(
-        HeldDirectory directory, Guid storeId, long published, ConsumerLag lag, List<StoredCursor> problems)
+        HeldDirectory directory, Guid storeId, long published, ConsumerLag lag, List<StoredCursor> problems, TimeProvider time)
     {
         List<MappedFileGroupInfo> groups = [];
         foreach (string name in GroupFile.Names(directory))
@@ -29,7 +30,7 @@ internal static class GroupStatus
             {
                 using MappedRegion? region = GroupFile.MapForReading(directory, storeId, file);
                 if (region is not null)
-                    groups.Add(Describe(directory, new GroupTable(region), name, published, lag));
+                    groups.Add(Describe(directory, new GroupTable(region), name, published, lag, new GroupClock(time)));
             }
             catch (Exception error) when (error is QueueDiskException or QueueCorruptException)
             {
@@ -41,10 +42,9 @@ internal static class GroupStatus
     }
 
     private static MappedFileGroupInfo Describe(
-        HeldDirectory directory, GroupTable table, string name, long published, ConsumerLag lag)
+        HeldDirectory directory, GroupTable table, string name, long published, ConsumerLag lag, GroupClock clock)
     {
         string file = StoreNames.Group(name);
-        var clock = new GroupClock(TimeProvider.System);
         long floor = GroupScan.FindFloor(table, file);
         NextWord next = GroupScan.ReadNext(table, file, out long end);
         Dictionary<uint, (int Held, long Since)> owners = [];

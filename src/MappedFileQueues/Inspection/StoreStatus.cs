@@ -28,7 +28,7 @@ internal static unsafe class StoreStatus
     {
         while (true)
         {
-            if (TryGather(directory, meta, control, countsMessages, isRecovered, time.GetUtcNow()) is { } info)
+            if (TryGather(directory, meta, control, countsMessages, isRecovered, time) is { } info)
                 return info;
         }
     }
@@ -44,8 +44,9 @@ internal static unsafe class StoreStatus
     }
 
     private static MappedFileQueueInfo? TryGather(
-        HeldDirectory directory, StoreMeta meta, ControlPage? page, bool countsMessages, bool isRecovered, DateTimeOffset now)
+        HeldDirectory directory, StoreMeta meta, ControlPage? page, bool countsMessages, bool isRecovered, TimeProvider time)
     {
+        DateTimeOffset now = time.GetUtcNow();
         // Of a page that is not valid no word counts.
         ControlPage? control = page?.IsColdBlockValid(meta.StoreId) == true ? page : null;
         using var lag = new ConsumerLag(directory, meta, control, now);
@@ -80,7 +81,7 @@ internal static unsafe class StoreStatus
             consumers = FindConsumers(directory, published, lag, problems);
         }
 
-        List<MappedFileGroupInfo> groups = GroupStatus.Find(directory, meta.StoreId, published, lag, problems);
+        List<MappedFileGroupInfo> groups = GroupStatus.Find(directory, meta.StoreId, published, lag, problems, time);
 
         // P11 acquire: pairs with P11 full in WakeSignal.
         bool isPoisoned = control is not null && (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;

@@ -180,7 +180,11 @@ internal sealed class IdempotentCore : SingleCaller
         {
             CallDeadline deadline = ProducerCore.DeadlineOf(options);
             if (batch.Count == 0)
+            {
+                _ = _core.EndOfNothing();
                 return 0;
+            }
+
             if (last <= _last)
             {
                 _core.Confirm(_end, 0, options.Durability, deadline);

@@ -112,7 +112,10 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <remarks>If the call throws, it takes no message: the next call starts with the first message of this one.</remarks>
     public int ConsumeBatch(Span<T> destination, CancellationToken cancellationToken = default)
     {
-        return destination.IsEmpty ? 0 : _core.TakeBatch(destination, cancellationToken);
+        if (!destination.IsEmpty)
+            return _core.TakeBatch(destination, cancellationToken);
+        PublicNames.ThrowIfDisposed(_reader.IsClosed, PublicNames.Consumer);
+        return 0;
     }
 
     /// <summary>Moves past the current message without committing it.</summary>
@@ -176,7 +179,11 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(maxWait, Timeout.InfiniteTimeSpan);
         if (destination.IsEmpty)
+        {
+            PublicNames.ThrowIfDisposed(_reader.IsClosed, PublicNames.Consumer);
             return 0;
+        }
+
         _core.Advance();
         long first = _reader.Offset;
         var deadline = new Deadline(Timeout.InfiniteTimeSpan);

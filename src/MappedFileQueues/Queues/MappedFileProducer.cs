@@ -245,7 +245,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     public long ProduceBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages)
     {
         if (messages.IsEmpty)
-            return Offset;
+            return _core.EndOfNothing();
         Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
         return _core.Append(new MessagesToAppend(messages, _core.WriteBlock(null, scratch)));
     }
@@ -259,7 +259,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     {
         _core.Check(options);
         if (messages.IsEmpty)
-            return Offset;
+            return _core.EndOfNothing();
         Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
         return _core.Append(new MessagesToAppend(messages, _core.WriteBlock(options.Headers, scratch)), options);
     }
@@ -276,7 +276,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     {
         _core.Check(options);
         MessagesToAppend batch = _core.WithHeaders(new MessagesToAppend(messages, block: default), headers);
-        return messages.IsEmpty ? Offset : _core.Append(batch, options);
+        return messages.IsEmpty ? _core.EndOfNothing() : _core.Append(batch, options);
     }
 
     /// <summary>
@@ -366,7 +366,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         if (messages.IsEmpty && !options.CancellationToken.IsCancellationRequested)
         {
             _core.Check(options);
-            return ValueTask.FromResult(Offset);
+            return ValueTask.FromResult(_core.EndOfNothing());
         }
 
         Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];

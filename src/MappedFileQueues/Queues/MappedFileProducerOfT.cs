@@ -106,7 +106,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     public long ProduceBatch(ReadOnlySpan<T> messages)
     {
         if (messages.IsEmpty)
-            return Offset;
+            return _core.EndOfNothing();
         Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
         return _core.Append(Batch(messages, _core.WriteBlock(null, scratch)));
     }
@@ -120,7 +120,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     {
         _core.Check(options);
         if (messages.IsEmpty)
-            return Offset;
+            return _core.EndOfNothing();
         Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
         return _core.Append(Batch(messages, _core.WriteBlock(options.Headers, scratch)), options);
     }
@@ -135,7 +135,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     {
         _core.Check(options);
         MessagesToAppend batch = _core.WithHeaders(Batch(messages, block: default), headers);
-        return messages.IsEmpty ? Offset : _core.Append(batch, options);
+        return messages.IsEmpty ? _core.EndOfNothing() : _core.Append(batch, options);
     }
 
     /// <summary>
@@ -190,7 +190,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         if (messages.IsEmpty && !options.CancellationToken.IsCancellationRequested)
         {
             _core.Check(options);
-            return ValueTask.FromResult(Offset);
+            return ValueTask.FromResult(_core.EndOfNothing());
         }
 
         Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];

@@ -71,6 +71,13 @@ internal sealed class ProducerCore
             _queue.Flusher.StartTicking();
     }
 
+    /// <summary>A batch of nothing ends at the tail, where it began.</summary>
+    public long EndOfNothing()
+    {
+        Appender.ThrowIfDisposed();
+        return Appender.TailOffset;
+    }
+
     /// <summary>How long a call with these options waits.</summary>
     public static CallDeadline DeadlineOf(in ProduceOptions options) =>
         new(options.Timeout ?? Timeout.InfiniteTimeSpan, options.CancellationToken);

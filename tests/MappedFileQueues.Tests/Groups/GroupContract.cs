@@ -506,6 +506,27 @@ public abstract class GroupContract : IDisposable
         Assert.Equal(500, member.Consume(Deadline));
     }
 
+    /// <summary>The status told the time of day by the system's clock, members by that of the options.</summary>
+    [Fact]
+    public void NextDue_OwnTimeProvider_IsToldByIt()
+    {
+        var time = new ClockAhead();
+        _options.TimeProvider = time;
+        GroupQueue queue = Open();
+        queue.Produce(1);
+        using Member member = queue.OpenMember();
+        member.Consume(Deadline);
+        member.Reject(member.MessageOffset, TimeSpan.FromHours(1));
+
+        DateTimeOffset due = Assert.Single(queue.GetInfo().Groups).NextDue!.Value;
+        Assert.InRange(due, time.GetUtcNow() + TimeSpan.FromMinutes(55), time.GetUtcNow() + TimeSpan.FromMinutes(60));
+    }
+
+    private sealed class ClockAhead : TimeProvider
+    {
+        public override DateTimeOffset GetUtcNow() => base.GetUtcNow() + TimeSpan.FromDays(10);
+    }
+
     [Fact]
     public void Trim_OverAGroup_KeepsWhatIsNotDone()
     {

@@ -73,6 +73,43 @@ public sealed class ErrorContractTests : IDisposable
         await NamesAsync(typeof(MappedFileQueue), async () => await queue.FlushAsync());
     }
 
+    /// <summary>A batch of nothing was 0 messages, or ended at the tail, of what is disposed.</summary>
+    [Theory]
+    [InlineData(ProducerMode.Shared)]
+    [InlineData(ProducerMode.Exclusive)]
+    public async Task Disposed_BatchOfNothing_IsRefused(ProducerMode mode)
+    {
+        MappedFileQueueOptions options = Options;
+        options.ProducerMode = mode;
+        using MappedFileQueue<long> queue = new(options);
+        MappedFileProducer<long> producer = queue.OpenProducer();
+        producer.Produce(1);
+        producer.Dispose();
+        Names(typeof(MappedFileProducer), () => producer.ProduceBatch([]));
+        Names(typeof(MappedFileProducer), () => producer.ProduceBatch([], default(ProduceOptions)));
+        Names(typeof(MappedFileProducer), () => producer.ProduceBatch([], [], default));
+        await NamesAsync(typeof(MappedFileProducer), async () => await producer.ProduceBatchAsync(Memory<long>.Empty));
+        MappedFileIdempotentProducer<long> numbered = queue.OpenProducer("a");
+        numbered.Dispose();
+        Names(typeof(MappedFileProducer), () => numbered.TryProduceBatch([], 1));
+        MappedFileConsumer<long> consumer = queue.OpenConsumer("c");
+        consumer.Dispose();
+        Names(typeof(MappedFileConsumer), () => consumer.ConsumeBatch([]));
+        await NamesAsync(typeof(MappedFileConsumer), async () => await consumer.ConsumeBatchAsync(Memory<long>.Empty));
+        MappedFileGroupMember<long> member = queue.OpenGroupMember("g");
+        member.Dispose();
+        Names(typeof(MappedFileGroupMember), () => member.ConsumeBatch([], []));
+
+        options.StorePath += "-messages";
+        using MappedFileQueue messages = new(options);
+        MappedFileProducer sender = messages.OpenProducer();
+        sender.Produce([1]);
+        sender.Dispose();
+        Names(typeof(MappedFileProducer), () => sender.ProduceBatch([]));
+        await NamesAsync(
+            typeof(MappedFileProducer), async () => await sender.ProduceBatchAsync(Memory<ReadOnlyMemory<byte>>.Empty));
+    }
+
     /// <summary>The queue ends while the calls wait.</summary>
     [Fact]
     public async Task DisposedWhileWaiting_IsNamedByThePublicType()

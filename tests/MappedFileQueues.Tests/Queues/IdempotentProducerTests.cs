@@ -1,5 +1,7 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Sequences;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Queues;
@@ -254,6 +256,138 @@ public sealed class IdempotentProducerTests : IDisposable
         queue.OpenProducer("orders").Dispose();
     }
 
+    /// <summary>
+    /// An offset that damage has made: before or after the log, the sequences in the log were not looked for and were appended
+    /// again, or a good log was called damaged.
+    /// </summary>
+    [Theory]
+    [InlineData(-8)]
+    [InlineData(4)]
+    [InlineData(1L << 40)]
+    [InlineData(long.MaxValue)]
+    public void Open_ImpossibleOffset_IsRefusedUntilItIsDeleted(long offset)
+    {
+        using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false, segmentSize: 65536);
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+            producer.Produce("1"u8);
+        string path = _store.PathOf("offset", "producers", "orders.producer");
+        byte[] page = File.ReadAllBytes(path);
+        System.Buffers.Binary.BinaryPrimitives.WriteInt64LittleEndian(page.AsSpan(ProducerLayout.OffsetAt), offset);
+        File.WriteAllBytes(path, page);
+
+        QueueCorruptException error = Assert.Throws<QueueCorruptException>(() => queue.OpenProducer("orders"));
+        Assert.Contains("DeleteProducer", error.Message, StringComparison.Ordinal);
+        Assert.True(queue.DeleteProducer("orders"));
+        queue.OpenProducer("orders").Dispose();
+    }
+
+    /// <summary>
+    /// With a producer that had gone, a removal read the whole log, at 1 GiB in 1 to 2.5 s, and no process could open the store
+    /// meanwhile.
+    /// </summary>
+    [Fact]
+    public void Trim_ProducerHasGone_ReadsOneSegmentMoreThanItRemoves()
+    {
+        PlatformScope.Use(portable: false);
+        var disk = new FaultyDisk();
+        using MappedFileQueue queue = new(
+            new() { StorePath = _store.StorePath, SegmentSize = 4096, Durability = DurabilityLevel.PageCache });
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+            producer.Produce(new byte[100]);
+        for (int i = 0; i < 2000; i++)
+            queue.Producer.Produce(new byte[100]);
+        queue.Flush();
+        Thread thread = Thread.CurrentThread;
+        SortedSet<string> read = [];
+        disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Open && Thread.CurrentThread == thread
+                && name.StartsWith(StoreNames.CommitLog, StringComparison.Ordinal))
+                read.Add(name);
+        };
+
+        Assert.Equal(4096 * 2, queue.Trim(4096 * 2));
+
+        disk.Before = null;
+        Assert.Equal([StoreNames.Segment(0), StoreNames.Segment(4096), StoreNames.Segment(8192)], read);
+        Assert.Equal(1ul, Known(queue).Sequence);
+        for (long before = 4096 * 3; before < 4096 * 40; before += 4096)
+            Assert.Equal(before, queue.Trim(before));
+        using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
+        Assert.Equal(1ul, again.LastSequence);
+    }
+
+    /// <summary>
+    /// The files of all producers that were behind were open at once, with their locks. With 400 of them and a limit of 512
+    /// descriptors no removal came about any more.
+    /// </summary>
+    [Fact]
+    public void Trim_ManyProducersAreBehind_OpensAFewAtATime()
+    {
+        PlatformScope.Use(portable: false);
+        var disk = new FaultyDisk();
+        using MappedFileQueue queue = new(new() { StorePath = _store.StorePath, SegmentSize = 4096 });
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+            producer.Produce(new byte[100]);
+        Guid storeId = queue.GetInfo().StoreId;
+        byte[] page = File.ReadAllBytes(_store.PathOf("offset", "producers", "orders.producer"));
+        Assert.True(ProducerLayout.TryReadId(page, storeId, out ulong id));
+        for (uint i = 0; i < 500; i++)
+        {
+            string path = _store.PathOf("offset", "producers", $"p{i}.producer");
+            File.WriteAllBytes(path, ProducerLayout.Make(id + i, storeId, 0, 0));
+        }
+
+        for (int i = 0; i < 100; i++)
+            queue.Producer.Produce(new byte[100]);
+        Thread thread = Thread.CurrentThread;
+        (int inARow, int most) = (0, 0);
+        disk.Before = (call, name) =>
+        {
+            if (call != DiskCall.Open || Thread.CurrentThread != thread)
+                return;
+            inARow = name.StartsWith(StoreNames.Producers, StringComparison.Ordinal) ? inARow + 1
+                : name.StartsWith(StoreNames.CommitLog, StringComparison.Ordinal) ? 0 : inARow;
+            most = Math.Max(most, inARow);
+        };
+
+        Assert.True(queue.Trim(long.MaxValue) > 0);
+
+        disk.Before = null;
+        Assert.InRange(most, 1, 128);
+        using MappedFileIdempotentProducer again = queue.OpenProducer("p0");
+        Assert.Equal(1ul, again.LastSequence);
+    }
+
+    /// <summary>
+    /// A removal passed over a producer's file when the process had no descriptor left for a moment, and nothing knew the
+    /// sequences any more.
+    /// </summary>
+    [Fact]
+    public void Trim_NoDescriptorForAMoment_FailsAndForgetsNothing()
+    {
+        PlatformScope.Use(portable: false);
+        var disk = new FaultyDisk();
+        using MappedFileQueue queue = new(
+            new() { StorePath = _store.StorePath, SegmentSize = 4096, Durability = DurabilityLevel.PageCache });
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+            producer.Produce(new byte[100]);
+        for (int i = 0; i < 100; i++)
+            queue.Producer.Produce(new byte[100]);
+        disk.Before = (call, name) =>
+        {
+            if (call != DiskCall.Open || !name.StartsWith(StoreNames.Producers, StringComparison.Ordinal))
+                return;
+            disk.Before = null;
+            throw new QueueDiskException("No descriptor is left.", DiskErrors.EMFILE, name);
+        };
+
+        Assert.Equal(DiskErrors.EMFILE, Assert.Throws<QueueDiskException>(() => queue.Trim(long.MaxValue)).Errno);
+        Assert.True(queue.Trim(long.MaxValue) > 0);
+        using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
+        Assert.Equal(1ul, again.LastSequence);
+    }
+
     /// <summary>Messages of another store's producer, copied here with their numbers, count for nobody.</summary>
     [Fact]
     public void Carried_Numbers_DoNotCount()
@@ -333,7 +467,7 @@ public sealed class IdempotentProducerTests : IDisposable
     {
         Assert.True(queue.GetInfo().StoreId != Guid.Empty);
         byte[] meta = File.ReadAllBytes(_store.PathOf("queue.meta"));
-        using var directory = MappedFileQueues.Platform.Choice.CurrentPlatform.Services.OpenDirectory(
+        using var directory = CurrentPlatform.Services.OpenDirectory(
             _store.StorePath, create: false, mode: null)!;
         using ProducerFile file = ProducerFile.TryOpen(directory, StoreMeta.Parse(meta, ""), ProducerFile.NameOf("orders"))!;
         return look(file);

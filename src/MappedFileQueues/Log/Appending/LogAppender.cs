@@ -51,7 +51,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
     public bool IsDisposed => _disposed;
 
     /// <summary>For waits; they check the end of the queue separately.</summary>
-    protected void ThrowIfDisposed() => PublicNames.ThrowIfDisposed(_disposed, PublicNames.Producer);
+    public void ThrowIfDisposed() => PublicNames.ThrowIfDisposed(_disposed, PublicNames.Producer);
 
     /// <summary>
     /// Reserves a frame for filling in place; the caller publishes or abandons it on the same thread. Null: <see cref="Full"/>.

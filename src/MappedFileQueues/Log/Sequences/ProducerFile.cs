@@ -77,9 +77,7 @@ internal sealed unsafe class ProducerFile : IDisposable
         }
 
         if (TryOpen(directory, meta, name) is not { } opened)
-            throw new QueueCorruptException(
-                $"The file of the producer is damaged, or of another store: id=\"{id}\", file={name}, path={directory.Path}. "
-                + "Restore it, or forget the producer with DeleteProducer.", name, 0);
+            throw Damaged(directory, id);
         try
         {
             // P61 release: under the lock; pairs with P61 acquire in End.
@@ -97,6 +95,11 @@ internal sealed unsafe class ProducerFile : IDisposable
             throw;
         }
     }
+
+    /// <summary>The error of a file that nobody may produce by.</summary>
+    public static QueueCorruptException Damaged(HeldDirectory directory, string id) => new(
+        $"The file of the producer is damaged, or of another store: id=\"{id}\", file={NameOf(id)}, path={directory.Path}. "
+        + "Restore it, or forget the producer with DeleteProducer.", NameOf(id), 0);
 
     /// <summary>Maps a file; null when it is damaged, of another store, or gone.</summary>
     public static ProducerFile? TryOpen(HeldDirectory directory, StoreMeta meta, string name)

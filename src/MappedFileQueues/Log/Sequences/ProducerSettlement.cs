@@ -11,11 +11,15 @@ namespace MappedFileQueues.Log.Sequences;
 /// </summary>
 internal static class ProducerSettlement
 {
+    /// <summary>One that is behind holds two descriptors until the log is read, so thousands of them come in turns.</summary>
+    private const int BehindMax = 128;
+
     /// <summary>
     /// Brings the files of all producers up to an offset below which everything is about to be removed. The caller has recorded
     /// that on disk: what goes need not be durable, and a power loss before the record would leave a sequence above the log. A
-    /// producer that nobody holds is read up to the durable offset. It has no message after the segments that there are, and when
-    /// its file has come so far, removals pass it over.
+    /// producer that nobody holds is read one segment further, but not beyond the durable offset: who wants to open the store
+    /// waits meanwhile. It has no message after the segments that there are, and when its file has come so far, removals pass it
+    /// over.
     /// </summary>
     /// <param name="directory">The store; its `open` lock is held.</param>
     /// <param name="meta">Its meta page.</param>
@@ -26,10 +30,17 @@ internal static class ProducerSettlement
     {
         if (PlantedFaults.Has(PlantedFault.SequenceNotSettled))
             return;
+        foreach (string[] names in ProducerFile.Names(directory).Chunk(BehindMax))
+            Settle(directory, meta, checksum, limit, durable, names);
+    }
+
+    private static void Settle(
+        HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long limit, long durable, string[] names)
+    {
         List<(ProducerFile File, PlatformLock? Held)> behind = [];
         try
         {
-            foreach (string name in ProducerFile.Names(directory))
+            foreach (string name in names)
             {
                 ProducerFile? file = TryOpen(directory, meta, name);
                 if (file is null)
@@ -48,6 +59,7 @@ internal static class ProducerSettlement
                     behind.Add((file, directory.TryLock(StoreNames.ProducerLock(ProducerFile.IdOf(name)), LockKind.Exclusive)));
             }
 
+            durable = Math.Min(durable, limit + meta.SegmentLength);
             if (behind.Count > 0)
                 Settle(new SequenceScan(directory, meta, checksum), behind, limit, durable, FindEnd(directory, meta));
         }
@@ -78,15 +90,19 @@ internal static class ProducerSettlement
         }
     }
 
-    /// <summary>The pages of all producers for a snapshot that will hold everything before what is durable now.</summary>
-    public static List<(string Name, ulong Id, ulong Sequence, long Offset)> Read(HeldDirectory directory, StoreMeta meta)
+    /// <summary>What the files of all producers know.</summary>
+    public static List<ProducerPage> Read(HeldDirectory directory, StoreMeta meta)
     {
-        List<(string, ulong, ulong, long)> pages = [];
+        List<ProducerPage> pages = [];
         foreach (string name in ProducerFile.Names(directory))
         {
             using ProducerFile? file = TryOpen(directory, meta, name);
             if (file is not null)
-                pages.Add((name, file.Id, file.Known.Sequence, file.Known.Offset));
+            {
+                // The offset is read before its sequence.
+                (ulong sequence, long offset) = file.Known;
+                pages.Add(new ProducerPage(name, file.Id, sequence, offset));
+            }
         }
 
         return pages;
@@ -113,16 +129,28 @@ internal static class ProducerSettlement
         }
     }
 
-    /// <summary>One that cannot be opened must not stop a removal: its messages may then come twice.</summary>
+    /// <summary>
+    /// One that cannot be opened must not stop a removal: its messages may then come twice. A lack of descriptors or memory ends.
+    /// </summary>
     private static ProducerFile? TryOpen(HeldDirectory directory, StoreMeta meta, string name)
     {
         try
         {
             return ProducerFile.TryOpen(directory, meta, name);
         }
-        catch (Exception error) when (error is QueueDiskException { MayHaveLostData: false } or QueueCorruptException)
+        catch (Exception error) when (error is QueueCorruptException or QueueDiskException
+        {
+            MayHaveLostData: false, Errno: not (DiskErrors.EMFILE or DiskErrors.ENFILE or DiskErrors.ENOMEM),
+        })
         {
             return null;
         }
     }
 }
+
+/// <summary>What the file of a producer knows.</summary>
+/// <param name="Name">The file's name.</param>
+/// <param name="Id">The id that its messages carry.</param>
+/// <param name="Sequence">No message before the offset has a higher one.</param>
+/// <param name="Offset">The offset.</param>
+internal sealed record ProducerPage(string Name, ulong Id, ulong Sequence, long Offset);

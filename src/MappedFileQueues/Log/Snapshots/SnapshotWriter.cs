@@ -19,7 +19,8 @@ namespace MappedFileQueues.Log.Snapshots;
 /// Makes a store out of an attached one, up to one published offset, while producers and consumers of any process continue.
 /// <code>
 /// 1 flush: the end E is what is durable then. Everything below E is published, on disk, and never changes again
-/// 2 the source's `open` lock: no segment is deleted; map E's segment, so that it stays
+/// 2 the source's `open` lock: no segment is deleted; read what the files of producers know, which may raise E; map E's
+///   segment, so that it stays
 /// 3 give the segments below E's a second name in the target
 /// 4 release the lock; copy what could not be linked, and of E's segment what is below E
 /// 5 cursors and groups, at most E; checkpoint at E, where the log begins; policy; then the meta page
@@ -38,6 +39,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
 {
     private readonly long _segmentLength = store.Meta.SegmentLength;
     private readonly List<long> _unlinked = [];
+    private List<ProducerPage> _producers = [];
     private int _linkedCount;
     private int _copiedCount;
     private long _first;
@@ -54,9 +56,6 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
         using SnapshotTarget target = SnapshotTarget.Begin(store, path, meta);
         try
         {
-            // Before the end is found: then their files speak of nothing after it.
-            List<(string Name, ulong Id, ulong Sequence, long Offset)> producers =
-                ProducerSettlement.Read(store.Directory, store.Meta);
             SegmentMapping? last = LinkSegments(target);
             ProtocolSteps.Reach(ProtocolStep.SnapshotLinked);
             try
@@ -71,8 +70,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
 
             CopyUnlinked(target);
             int consumerCount = CopyCursors(target);
-            foreach ((string name, ulong id, ulong sequence, long offset) in producers)
-                target.Add(name, ProducerLayout.Make(id, meta.StoreId, sequence, offset));
+            AddProducers(target, meta);
             CopyGroups(target, meta);
             CopyRetention(target, meta);
             CopyIndex(target, meta);
@@ -103,6 +101,11 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             _end = flusher.Flush();
             using PlatformLock open = store.TakeOpenLock();
             _first = store.LogStart;
+            // Here, where no removal takes messages away that they do not know of yet. What they do know of is durable, and is in
+            // the snapshot.
+            _producers = ProducerSettlement.Read(store.Directory, store.Meta);
+            if (_producers.Exists(producer => producer.Offset > _end))
+                _end = store.ConfirmedOffset;
             long lastStart = store.Window.StartOf(_end);
             SegmentMapping? last = store.Window.TryAcquire(lastStart);
             try
@@ -207,6 +210,17 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
         }
 
         _first = first;
+    }
+
+    /// <summary>A removal during the copying has told their files what went; the snapshot does not have that either.</summary>
+    private void AddProducers(SnapshotTarget target, StoreMeta meta)
+    {
+        List<ProducerPage> after = _unlinked.Count == 0 ? [] : ProducerSettlement.Read(store.Directory, store.Meta);
+        foreach (ProducerPage producer in _producers)
+        {
+            ProducerPage now = after.Find(page => page.Id == producer.Id && page.Offset <= _end) ?? producer;
+            target.Add(producer.Name, ProducerLayout.Make(producer.Id, meta.StoreId, now.Sequence, now.Offset));
+        }
     }
 
     private int CopyCursors(SnapshotTarget target)

@@ -101,8 +101,10 @@ public sealed class MappedFileGroupMember<T> : IDisposable
         if (offsets.Length < destination.Length)
             throw new ArgumentException($"There is no room for the offsets: offsets={offsets.Length}, "
                 + $"destination={destination.Length}. Make them as long.", nameof(offsets));
-        return destination.IsEmpty ? 0 : _core.TakeBatch(
-            destination, offsets, Timeout.InfiniteTimeSpan, cancellationToken);
+        if (!destination.IsEmpty)
+            return _core.TakeBatch(destination, offsets, Timeout.InfiniteTimeSpan, cancellationToken);
+        PublicNames.ThrowIfDisposed(_core.Reader.IsClosed, PublicNames.GroupMember);
+        return 0;
     }
 
     /// <summary>The same for those that are there: it does not wait for the first one.</summary>

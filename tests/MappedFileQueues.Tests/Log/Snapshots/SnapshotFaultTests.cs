@@ -119,6 +119,45 @@ public sealed unsafe class SnapshotFaultTests : IDisposable
         Assert.InRange(Count(Target), 10, Many - 1);
     }
 
+    /// <summary>
+    /// What removals took away during a snapshot was known to the source's files of producers and not to the snapshot's: there
+    /// the sequences were appended again.
+    /// </summary>
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public void Snapshot_SegmentsAreRemovedMeanwhile_KnowsTheSequencesThatWentWithThem(bool canLink)
+    {
+        const long First = 5 * SegmentSize;
+        var disk = new FaultyDisk { CanLink = canLink };
+        using MappedFileQueue queue = Open();
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+        {
+            for (int i = 0; i < 20; i++)
+                producer.Produce(new byte[100]);
+        }
+
+        Fill(queue.Producer, Many);
+        Thread thread = Thread.CurrentThread;
+        disk.Before = (call, name) =>
+        {
+            bool isNow = canLink ? call == DiskCall.Sync && name.StartsWith(StoreNames.CommitLog, StringComparison.Ordinal)
+                : call == DiskCall.Open && name == StoreNames.Segment(First);
+            if (!isNow || Thread.CurrentThread != thread)
+                return;
+            disk.Before = null;
+            Assert.Equal(First, queue.Trim(First));
+        };
+
+        queue.Snapshot(Target);
+
+        Assert.Null(disk.Before);
+        using var snapshot = new MappedFileQueue(new MappedFileQueueOptions { StorePath = Target });
+        Assert.Equal(First, snapshot.GetInfo().LogStart);
+        using MappedFileIdempotentProducer again = snapshot.OpenProducer("orders");
+        Assert.Equal(20ul, again.LastSequence);
+    }
+
     /// <summary>A segment that is missing for another reason is no end of the log.</summary>
     [Theory]
     [InlineData(true)]
