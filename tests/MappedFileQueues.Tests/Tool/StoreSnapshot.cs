@@ -12,5 +12,10 @@ internal static class StoreSnapshot
             .Select(path => Directory.Exists(path) ? path : $"{path} {DigestOf(path)}"),
     ];
 
-    private static string DigestOf(string path) => Convert.ToHexString(SHA256.HashData(File.ReadAllBytes(path)));
+    private static string DigestOf(string path)
+    {
+        // A queue may have it open; Windows asks both of them whether they share it.
+        using FileStream file = new(path, FileMode.Open, FileAccess.Read, FileShare.ReadWrite | FileShare.Delete);
+        return Convert.ToHexString(SHA256.HashData(file));
+    }
 }

@@ -101,10 +101,10 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             _end = flusher.Flush();
             using PlatformLock open = store.TakeOpenLock();
             _first = store.LogStart;
-            // Here, where no removal takes messages away that they do not know of yet. What they do know of is durable, and is in
-            // the snapshot.
+            // Here, where no removal takes messages away that they do not know of yet. What they do know of is durable before
+            // they know it, so the end is read after them: a sequence without its message would refuse that for ever.
             _producers = ProducerSettlement.Read(store.Directory, store.Meta);
-            if (_producers.Exists(producer => producer.Offset > _end))
+            if (_producers.Count > 0)
                 _end = store.ConfirmedOffset;
             long lastStart = store.Window.StartOf(_end);
             SegmentMapping? last = store.Window.TryAcquire(lastStart);
