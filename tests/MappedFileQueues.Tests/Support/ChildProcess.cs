@@ -213,7 +213,9 @@ internal sealed partial class ChildProcess : IDisposable
     {
         if (!_process.HasExited)
         {
-            _process.Kill(entireProcessTree: true);
+            // On Windows there is no `dotnet` or shell between; a tree is found by the start times of all processes, and Wine has
+            // none for one that is just beginning.
+            _process.Kill(entireProcessTree: !OperatingSystem.IsWindows());
             _process.WaitForExit();
         }
 

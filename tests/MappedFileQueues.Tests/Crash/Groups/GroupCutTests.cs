@@ -68,9 +68,9 @@ public sealed class GroupCutTests : IDisposable
         }
 
         Cut();
-        using MappedFileQueue after = new(
-            new MappedFileQueueOptions { StorePath = _store.Path, TimeProvider = new ClockBehind(TimeSpan.FromHours(hours)) });
-        TimeSpan left = Assert.Single(after.GetInfo().Groups).NextDue!.Value - DateTimeOffset.UtcNow;
+        var clock = new ClockBehind(TimeSpan.FromHours(hours));
+        using MappedFileQueue after = new(new MappedFileQueueOptions { StorePath = _store.Path, TimeProvider = clock });
+        TimeSpan left = Assert.Single(after.GetInfo().Groups).NextDue!.Value - clock.GetUtcNow();
         Assert.InRange(Math.Max(left.TotalHours, 0), Math.Max(hoursLeft - 1, 0), hoursLeft);
     }
 
