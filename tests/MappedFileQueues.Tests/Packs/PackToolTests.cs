@@ -336,7 +336,8 @@ public sealed class PackToolTests : IDisposable
         Assert.Equal("good", File.ReadAllText(Path.Combine(Target, "file-link")));
         Assert.Null(new FileInfo(Path.Combine(Target, "file-link")).LinkTarget);
         string[] refused = [.. run.Error.Split('\n').Where(line => line.StartsWith("mfq: ", StringComparison.Ordinal))];
-        Assert.True(refused.Length == hostile.Length + 2, run.Error);
+        // Windows has no names with control characters.
+        Assert.True(refused.Length == hostile.Length + (OperatingSystem.IsWindows() ? 3 : 2), run.Error);
         Assert.Equal(["outside", "source", "store", "target"], Directory.GetFileSystemEntries(_temp.Root)
             .Select(path => Path.GetFileName(path)).Append("source").Distinct().Order());
         Assert.DoesNotContain("\u001b", ToolRun.Of("pack", "list", _temp.StorePath).Expect(0).Text, StringComparison.Ordinal);

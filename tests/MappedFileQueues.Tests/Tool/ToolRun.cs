@@ -19,8 +19,8 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
     /// <summary>The lines of standard output.</summary>
     public string[] Lines => Text.Split('\n', StringSplitOptions.RemoveEmptyEntries);
 
-    /// <summary>This process as an error names it among those that hold a lock; Windows does not tell who holds one.</summary>
-    public static string ThisHolder => OperatingSystem.IsWindows() ? "holder=unknown" : $"{Environment.ProcessId}";
+    /// <summary>This process as an error names it among those that hold a lock; only Linux tells who does.</summary>
+    public static string ThisHolder => OperatingSystem.IsLinux() ? $"{Environment.ProcessId}" : "holder=unknown";
 
     /// <summary>Runs a command of the tool to its end, in this process.</summary>
     public static ToolRun Of(params IEnumerable<string> arguments) => WithInput([], arguments);
