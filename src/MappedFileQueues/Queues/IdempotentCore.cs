@@ -181,7 +181,7 @@ internal sealed class IdempotentCore : SingleCaller
             CallDeadline deadline = ProducerCore.DeadlineOf(options);
             if (batch.Count == 0)
             {
-                _ = _core.EndOfNothing();
+                _core.Appender.ThrowIfDisposed();
                 return 0;
             }
 

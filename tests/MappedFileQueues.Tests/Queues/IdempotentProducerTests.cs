@@ -288,14 +288,7 @@ public sealed class IdempotentProducerTests : IDisposable
     [Fact]
     public void Trim_ProducerHasGone_ReadsOneSegmentMoreThanItRemoves()
     {
-        PlatformScope.Use(portable: false);
-        var disk = new FaultyDisk();
-        using MappedFileQueue queue = new(
-            new() { StorePath = _store.StorePath, SegmentSize = 4096, Durability = DurabilityLevel.PageCache });
-        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
-            producer.Produce(new byte[100]);
-        for (int i = 0; i < 2000; i++)
-            queue.Producer.Produce(new byte[100]);
+        using MappedFileQueue queue = OpenAfterOrdersHasGone(2000, DurabilityLevel.PageCache, out FaultyDisk disk);
         queue.Flush();
         Thread thread = Thread.CurrentThread;
         SortedSet<string> read = [];
@@ -324,11 +317,7 @@ public sealed class IdempotentProducerTests : IDisposable
     [Fact]
     public void Trim_ManyProducersAreBehind_OpensAFewAtATime()
     {
-        PlatformScope.Use(portable: false);
-        var disk = new FaultyDisk();
-        using MappedFileQueue queue = new(new() { StorePath = _store.StorePath, SegmentSize = 4096 });
-        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
-            producer.Produce(new byte[100]);
+        using MappedFileQueue queue = OpenAfterOrdersHasGone(100, DurabilityLevel.Interval, out FaultyDisk disk);
         Guid storeId = queue.GetInfo().StoreId;
         byte[] page = File.ReadAllBytes(_store.PathOf("offset", "producers", "orders.producer"));
         Assert.True(ProducerLayout.TryReadId(page, storeId, out ulong id));
@@ -338,8 +327,6 @@ public sealed class IdempotentProducerTests : IDisposable
             File.WriteAllBytes(path, ProducerLayout.Make(id + i, storeId, 0, 0));
         }
 
-        for (int i = 0; i < 100; i++)
-            queue.Producer.Produce(new byte[100]);
         Thread thread = Thread.CurrentThread;
         (int inARow, int most) = (0, 0);
         disk.Before = (call, name) =>
@@ -366,14 +353,7 @@ public sealed class IdempotentProducerTests : IDisposable
     [Fact]
     public void Trim_NoDescriptorForAMoment_FailsAndForgetsNothing()
     {
-        PlatformScope.Use(portable: false);
-        var disk = new FaultyDisk();
-        using MappedFileQueue queue = new(
-            new() { StorePath = _store.StorePath, SegmentSize = 4096, Durability = DurabilityLevel.PageCache });
-        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
-            producer.Produce(new byte[100]);
-        for (int i = 0; i < 100; i++)
-            queue.Producer.Produce(new byte[100]);
+        using MappedFileQueue queue = OpenAfterOrdersHasGone(100, DurabilityLevel.PageCache, out FaultyDisk disk);
         disk.Before = (call, name) =>
         {
             if (call != DiskCall.Open || !name.StartsWith(StoreNames.Producers, StringComparison.Ordinal))
@@ -457,6 +437,19 @@ public sealed class IdempotentProducerTests : IDisposable
             ProducerMode = mode,
             Durability = level,
         });
+    }
+
+    /// <summary>A queue of one message of a producer that has gone, and of others after it.</summary>
+    private MappedFileQueue OpenAfterOrdersHasGone(int others, DurabilityLevel level, out FaultyDisk disk)
+    {
+        PlatformScope.Use(portable: false);
+        disk = new FaultyDisk();
+        var queue = new MappedFileQueue(new() { StorePath = _store.StorePath, SegmentSize = 4096, Durability = level });
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+            producer.Produce(new byte[100]);
+        for (int i = 0; i < others; i++)
+            queue.Producer.Produce(new byte[100]);
+        return queue;
     }
 
     private (ulong Sequence, long Offset) Known(MappedFileQueue queue) => Look(queue, file => file.Known);

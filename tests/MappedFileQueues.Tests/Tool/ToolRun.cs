@@ -13,8 +13,11 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
 
-    /// <summary>Standard output as text, with the ends of lines that all systems but Windows have.</summary>
-    public string Text => Encoding.UTF8.GetString(Output).Replace(Environment.NewLine, "\n", StringComparison.Ordinal);
+    /// <summary>Standard error; its lines, and those of <see cref="Text"/>, end as on all systems but Windows.</summary>
+    public string Error { get; } = WithLineFeeds(Error);
+
+    /// <summary>Standard output as text.</summary>
+    public string Text => WithLineFeeds(Encoding.UTF8.GetString(Output));
 
     /// <summary>The lines of standard output.</summary>
     public string[] Lines => Text.Split('\n', StringSplitOptions.RemoveEmptyEntries);
@@ -29,7 +32,7 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
     public static ToolRun WithInput(byte[] input, params IEnumerable<string> arguments)
     {
         using KeptStream output = new();
-        using StringWriter error = new() { NewLine = "\n" };
+        using StringWriter error = new();
         string[] given = [.. arguments];
         // The streams follow a thread's work; a thread of its own can also be given up on.
         Task<int> run = Task.Factory.StartNew(
@@ -88,9 +91,7 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
         }
 
         copying.GetAwaiter().GetResult();
-        return new ToolRun(
-            process.ExitCode, output.ToArray(),
-            error.GetAwaiter().GetResult().Replace(Environment.NewLine, "\n", StringComparison.Ordinal));
+        return new ToolRun(process.ExitCode, output.ToArray(), error.GetAwaiter().GetResult());
     }
 
     /// <summary>Fails, and shows what it wrote, unless it ended with this exit code.</summary>
@@ -109,6 +110,8 @@ internal sealed record ToolRun(int ExitCode, byte[] Output, string Error)
         foreach (string word in words)
             Assert.Contains(word, line, StringComparison.Ordinal);
     }
+
+    private static string WithLineFeeds(string text) => text.Replace(Environment.NewLine, "\n", StringComparison.Ordinal);
 
     /// <summary>A command closes standard output; what it wrote stays.</summary>
     private sealed class KeptStream : MemoryStream
