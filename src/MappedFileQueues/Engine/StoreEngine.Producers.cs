@@ -117,7 +117,7 @@ internal sealed partial class StoreEngine
             // A damaged log may end before it; nobody produces there.
             if (offset < 0 || offset % FrameHeader.Size != 0 || (Store.CorruptAt < 0 && offset > Store.PassedTo))
                 throw ProducerFile.Damaged(Store.Directory, id);
-            end = new FrameWalk(Store).FindPublishedEnd(Math.Max(offset, Store.LogStart));
+            end = FindPublishedEnd(id, Math.Max(offset, Store.LogStart));
             Dictionary<ulong, ulong> highest = new() { [file.Id] = last };
             // Also before the log start: a removal that is under way, or has died, raises that before the file knows what goes.
             new SequenceScan(Store.Directory, Store.Meta, Store.Checksum).Run(offset, end, highest);
@@ -129,6 +129,20 @@ internal sealed partial class StoreEngine
         {
             file.Dispose();
             throw;
+        }
+    }
+
+    private long FindPublishedEnd(string id, long from)
+    {
+        var walk = new FrameWalk(Store);
+        try
+        {
+            return walk.FindPublishedEnd(from);
+        }
+        catch (QueueCorruptException) when (!walk.IsFrameStart(from))
+        {
+            // The log is good, and the file's offset is inside a message.
+            throw ProducerFile.Damaged(Store.Directory, id);
         }
     }
 
@@ -146,6 +160,8 @@ internal sealed partial class StoreEngine
         using PlatformLock held = TakeProducerId(id);
         bool existed = Store.Directory.Delete(ProducerFile.NameOf(id));
         Store.Directory.FlushEntries(StoreNames.Producers);
+        if (!Store.Os.IsPortable)
+            ConsumerRemoval.TryRemoveLock(Store.Directory, Store.Control, StoreNames.ProducerLock(id));
         return existed;
     }
 

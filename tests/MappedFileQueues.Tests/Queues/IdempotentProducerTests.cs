@@ -222,7 +222,9 @@ public sealed class IdempotentProducerTests : IDisposable
             Assert.Throws<QueueInUseException>(() => queue.DeleteProducer("orders"));
         }
 
+        Assert.True(File.Exists(_store.PathOf("locks", "producer-orders")));
         Assert.True(queue.DeleteProducer("Orders"));
+        Assert.False(File.Exists(_store.PathOf("locks", "producer-orders")));
         using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
         Assert.Equal(0ul, again.LastSequence);
         foreach (string id in new[] { "", "a/b", new string('x', 101) })
@@ -263,13 +265,15 @@ public sealed class IdempotentProducerTests : IDisposable
     [Theory]
     [InlineData(-8)]
     [InlineData(4)]
+    [InlineData(16)]
     [InlineData(1L << 40)]
     [InlineData(long.MaxValue)]
     public void Open_ImpossibleOffset_IsRefusedUntilItIsDeleted(long offset)
     {
         using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false, segmentSize: 65536);
         using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
-            producer.Produce("1"u8);
+            producer.Produce("one message"u8);
+        queue.Flush();
         string path = _store.PathOf("offset", "producers", "orders.producer");
         byte[] page = File.ReadAllBytes(path);
         System.Buffers.Binary.BinaryPrimitives.WriteInt64LittleEndian(page.AsSpan(ProducerLayout.OffsetAt), offset);

@@ -87,7 +87,8 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
             return store.LogStart;
         policy = next ?? policy ?? new RetentionOptions();
         long limit = MoveLimit(before, policy);
-        SettleProducers(limit);
+        // Also for what an earlier removal has left over: it may have died before this.
+        ProducerSettlement.Settle(store, limit);
         RemoveFiles(limit, sparesMax, policy.MaxBytes);
         return limit;
     }
@@ -162,7 +163,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
             if (PlantedFaults.Has(PlantedFault.LogStartRecordedLate))
                 RemoveFiles(limit, sparesMax: 1);
             if (PlantedFaults.Has(PlantedFault.SequenceSettledBeforeRecord))
-                SettleProducers(limit);
+                ProducerSettlement.Settle(store, limit);
             if (limit > oldest && !PlantedFaults.Has(PlantedFault.LogStartNotRecorded))
                 Record(limit);
         }
@@ -178,23 +179,6 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
             return limit;
         RaiseDurable(limit);
         return limit;
-    }
-
-    /// <summary>Also for what an earlier removal has left over: it may have died before this.</summary>
-    private void SettleProducers(long limit)
-    {
-        // P18 acquire: pairs with P18 full in FlushEngine.
-        long durable = SharedWord.ReadAcquire(store.Control.Durable);
-        try
-        {
-            ProducerSettlement.Settle(store.Directory, store.Meta, store.Checksum, limit, durable);
-        }
-        catch (QueueDiskException error) when (error.MayHaveLostData)
-        {
-            // The next sync would succeed, and say nothing about what this one lost.
-            store.Poison();
-            throw;
-        }
     }
 
     private void RaiseDurable(long limit)

@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Store;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
@@ -32,6 +33,21 @@ internal static class ProducerSettlement
             return;
         foreach (string[] names in ProducerFile.Names(directory).Chunk(BehindMax))
             Settle(directory, meta, checksum, limit, durable, names);
+    }
+
+    /// <summary>The same for a store that is attached. A sync that may have lost something poisons it.</summary>
+    public static void Settle(LogStore store, long limit)
+    {
+        try
+        {
+            Settle(store.Directory, store.Meta, store.Checksum, limit, store.ConfirmedOffset);
+        }
+        catch (QueueDiskException error) when (error.MayHaveLostData)
+        {
+            // The next sync would succeed, and say nothing about what this one lost.
+            store.Poison();
+            throw;
+        }
     }
 
     private static void Settle(

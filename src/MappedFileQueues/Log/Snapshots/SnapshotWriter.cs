@@ -101,6 +101,9 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             _end = flusher.Flush();
             using PlatformLock open = store.TakeOpenLock();
             _first = store.LogStart;
+            // A removal may have died after it raised the log start, before the producers' files knew what it was to take.
+            if (_first <= _end)
+                ProducerSettlement.Settle(store, _first);
             // Here, where no removal takes messages away that they do not know of yet. What they do know of is durable before
             // they know it, so the end is read after them: a sequence without its message would refuse that for ever.
             _producers = ProducerSettlement.Read(store.Directory, store.Meta);

@@ -14,11 +14,11 @@ namespace MappedFileQueues.Log.StoreFiles;
 /// 3 remove the lock's file, still held          -
 /// 4 release the lock                            -
 /// </code>
-/// All other lock files stay, because a process may hold a lock on a file that has lost its name, while another one holds the
-/// lock on a new file of that name. On Linux that cannot happen: whoever gets a lock compares the inodes of descriptor and name
-/// afterwards. A process that opened the file before step 3 gets its lock after step 4, finds another file or none, and starts
-/// over. Portable cannot compare, so the file stays where a Portable process is attached. Step 3 runs under `open`, so that none
-/// attaches between the look and the removal.
+/// The lock of a producer's id goes likewise. All others stay, because a process may hold a lock on a file that has lost its
+/// name, while another one holds the lock on a new file of that name. On Linux that cannot happen: whoever gets a lock compares
+/// the inodes of descriptor and name afterwards. A process that opened the file before step 3 gets its lock after step 4, finds
+/// another file or none, and starts over. Portable cannot compare, so the file stays where a Portable process is attached. Step 3
+/// runs under `open`, so that none attaches between the look and the removal.
 /// </summary>
 internal static unsafe class ConsumerRemoval
 {
@@ -51,7 +51,7 @@ internal static unsafe class ConsumerRemoval
         directory.FlushEntries(CursorFile.FolderOf(name));
         ProtocolSteps.Reach(ProtocolStep.CursorDeletionFlushed);
         if (!isPortable)
-            TryRemoveLock(directory, control, name);
+            TryRemoveLock(directory, control, StoreNames.ConsumerLock(name));
         return existed;
     }
 
@@ -70,7 +70,8 @@ internal static unsafe class ConsumerRemoval
         }
     }
 
-    private static void TryRemoveLock(HeldDirectory directory, ControlPage control, string name)
+    /// <summary>Step 3, on Linux: for any lock of a name that the caller holds.</summary>
+    public static void TryRemoveLock(HeldDirectory directory, ControlPage control, string lockName)
     {
         using PlatformLock? open = OpenLock.TryTake(directory, OpenWaitMax);
         // P35 acquire: set under `open`; pairs with P35 release in StoreOpening.
@@ -78,7 +79,7 @@ internal static unsafe class ConsumerRemoval
             return;
         try
         {
-            _ = directory.Delete(StoreNames.ConsumerLock(name));
+            _ = directory.Delete(lockName);
         }
         catch (QueueDiskException)
         {

@@ -36,6 +36,13 @@ public sealed class IdempotentProducerKillTests : IDisposable
             agent.ExpectKilled();
         }
 
+        // Nor in a snapshot, which begins after it.
+        string copy = Path.Combine(_temp.Root, "copy");
+        queue.Snapshot(copy);
+        using (MappedFileQueue restored = Open(copy))
+        using (MappedFileIdempotentProducer there = restored.OpenProducer("orders"))
+            Assert.Equal(100ul, there.LastSequence);
+
         using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
         Assert.Equal(100ul, again.LastSequence);
         queue.Trim(long.MaxValue);
@@ -75,9 +82,9 @@ public sealed class IdempotentProducerKillTests : IDisposable
         Assert.True(next > 100, $"last={next - 1}");
     }
 
-    private MappedFileQueue Open() => new(new MappedFileQueueOptions
+    private MappedFileQueue Open(string? path = null) => new(new MappedFileQueueOptions
     {
-        StorePath = _temp.StorePath,
+        StorePath = path ?? _temp.StorePath,
         SegmentSize = 16384,
         Durability = DurabilityLevel.PageCache,
     });
