@@ -97,6 +97,8 @@ internal abstract class ForwardingFile(PlatformFile inner) : PlatformFile
 
     public sealed override string Path => inner.Path;
 
+    public sealed override void NoteName(string newPath) => inner.NoteName(newPath);
+
     public sealed override long Length => inner.Length;
 
     public sealed override long AllocatedLength => inner.AllocatedLength;

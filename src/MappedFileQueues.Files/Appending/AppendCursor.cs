@@ -167,9 +167,8 @@ internal sealed unsafe class AppendCursor
     /// <summary>
     /// In the lock: fetches the next part of the buffer from the processor that wrote it out, by a store to each cache line.
     /// These stores overlap. With an interlocked operation between lines, each would be waited for: a line of 100 bytes takes 20
-    /// ns with buffers of 128 KiB, where it took 38 (docs/LOG.md). Where the memory is near, the processor fetches
-    /// just as well by itself, so this trusts it for a while. Where the barrier does not wait for the stores, all memory seems
-    /// near.
+    /// ns with buffers of 128 KiB, where it took 38. Where the memory is near, the processor fetches just as well by
+    /// itself, so this trusts it for a while. Where the barrier does not wait for the stores, all memory seems near.
     /// </summary>
     private void Fetch(byte* start)
     {

@@ -21,8 +21,7 @@ public sealed record AppendFileOptions
     /// <summary>
     /// Bytes in each of the two buffers, rounded up to whole blocks of 4,096. Default 1 MiB, from 8 KiB to 256 MiB. A write that
     /// is longer than half a buffer goes through the buffers in pieces; its bytes stay together all the same. Less than 1 MiB
-    /// makes many short writes slower (a line of 100 bytes: 9 to 12 ns with 1 MiB and more, 31 with 256 KiB;
-    /// docs/LOG.md).
+    /// makes many short writes slower (a line of 100 bytes: 9 to 12 ns with 1 MiB and more, 31 with 256 KiB).
     /// </summary>
     public int BufferLength { get; init; } = 1024 * 1024;
 

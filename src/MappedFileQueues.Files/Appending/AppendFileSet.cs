@@ -316,6 +316,7 @@ internal sealed class AppendFileSet : IDisposable
             if (_options.LeavesZeros)
                 next.MarkRoom(_room, IsDurable);
             TakeName();
+            next.NoteName(Path.Combine(_directory.Path, _name));
             // NTFS gives it now the time of creation of the file that had this name before.
             TryMarkRoom(next);
         }

@@ -3,8 +3,13 @@ namespace MappedFileQueues.Platform;
 /// <summary>An open file. Errors of the system are <see cref="QueueDiskException"/> with errno and path.</summary>
 internal abstract class PlatformFile : IDisposable
 {
-    /// <summary>The full path under which it was opened, for messages.</summary>
+    /// <summary>The full path, for messages.</summary>
     public abstract string Path { get; }
+
+    /// <summary>The file was renamed: messages name it by this path from now on.</summary>
+    public virtual void NoteName(string newPath)
+    {
+    }
 
     /// <summary>The length in bytes, read anew each time.</summary>
     public abstract long Length { get; }

@@ -31,6 +31,9 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     public override string Path => path;
 
     /// <inheritdoc/>
+    public override void NoteName(string newPath) => path = newPath;
+
+    /// <inheritdoc/>
     public override long Length => (long)LinuxDirectory.Stat(handle, path).Size;
 
     /// <inheritdoc/>

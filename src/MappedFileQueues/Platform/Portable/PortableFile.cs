@@ -19,6 +19,9 @@ internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWr
     public override string Path => path;
 
     /// <inheritdoc/>
+    public override void NoteName(string newPath) => path = newPath;
+
+    /// <inheritdoc/>
     public override long Length => Try("Cannot ask for the length of the file", () => RandomAccess.GetLength(handle));
 
     /// <inheritdoc/>

@@ -63,6 +63,35 @@ public sealed class AppendFileFaultTests : IDisposable
             Assert.True(bytes[i] == line[i % line.Length], $"The byte at {i} is a wrong one.");
     }
 
+    /// <summary>The error named the file by the temporary name that the roll had made it under.</summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Write_DiskIsFullAfterRoll_NamesTheFileThatIsWritten(bool portable)
+    {
+        PlatformScope.Use(portable);
+        using MountedFileSystem disk = MountedFileSystem.Make("tmpfs", _temp.Root);
+        string path = disk.PathOf("app.log");
+        AppendFileStream stream = new(path, new AppendFileOptions
+        {
+            BufferLength = 64 * 1024,
+            RollLength = 300_000,
+            FlushInterval = Timeout.InfiniteTimeSpan,
+        });
+        byte[] line = LineMaker.Line(0, 27);
+        Action fillDisk = () =>
+        {
+            while (true)
+                stream.Write(line);
+        };
+
+        AppendFileException error = Assert.Throws<AppendFileException>(fillDisk);
+
+        Assert.Equal(path, error.Path);
+        Assert.Equal(path, Assert.IsType<QueueDiskException>(error.InnerException).Path);
+        Assert.Throws<AppendFileException>(stream.Dispose);
+    }
+
     [Fact]
     public void Write_LongerThanTheDisk_SaysWhatIsWrittenAndWhatIsNot()
     {
