@@ -342,7 +342,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     [MethodImpl(MethodImplOptions.NoInlining)]
     private unsafe bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
-        bool found = _reader.TryGetExtendedInCall(out byte* payload, out int length)
+        bool found = _reader.TryEndByGet(out byte* payload, out int length)
             || _core.TryWait(timeout, cancellationToken, out payload, out length);
         if (found && PlantedFaults.Has(PlantedFault.CursorBeforeRead))
             _core.Commit(_reader.OffsetBehind);

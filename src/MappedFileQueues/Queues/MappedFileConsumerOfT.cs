@@ -273,7 +273,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     private bool Wait(TimeSpan timeout, CancellationToken cancellationToken, out T message) =>
-        _reader.TryCopyExtendedInCall(out message) || _core.TryWait(timeout, cancellationToken, out message);
+        _reader.TryEndByCopy(out message) || _core.TryWait(timeout, cancellationToken, out message);
 
     private sealed class ConsumerChannel(MappedFileConsumer<T> consumer) : ConsumerChannelReader<T>(consumer._core)
     {

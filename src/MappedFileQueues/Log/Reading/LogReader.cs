@@ -174,7 +174,10 @@ internal sealed unsafe partial class LogReader(
             _spanOwner = Owner;
     }
 
-    /// <summary>A whole call for the fast path: copies the next message. When it returns false, use the slow path.</summary>
+    /// <summary>
+    /// A whole call for the fast path: copies the next message. When it returns false, the call is still under way:
+    /// <see cref="TryEndByCopy"/> ends it, and the slow path begins another one.
+    /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     [SkipLocalsInit]
     public bool TryCopyInCall<T>(out T message)
@@ -184,16 +187,12 @@ internal sealed unsafe partial class LogReader(
         byte here;
         if (!TryBegin(&here, out CallMark mark))
         {
-            TakeOverHere(&here);
+            TakeOver(&here);
             return false;
         }
 
         if (!TryCopyFixed(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>()))
-        {
-            mark.End();
             return false;
-        }
-
         mark.End();
         return true;
     }
@@ -206,17 +205,14 @@ internal sealed unsafe partial class LogReader(
         payload = null;
         length = 0;
         byte here;
-        if (!TryBegin(&here, out CallMark mark))
+        if (!TryBegin(&here, out _))
         {
-            TakeOverHere(&here);
+            TakeOver(&here);
             return false;
         }
 
         if (!TryReadInPlace(out payload, out length))
-        {
-            mark.End();
             return false;
-        }
 
         // Not earlier: a closed reader may still keep a message for the thread that read it last.
         NoteSpan();
@@ -225,40 +221,26 @@ internal sealed unsafe partial class LogReader(
     }
 
     /// <summary>
-    /// As <see cref="TryCopyInCall"/>, for a message with a header block. It is tried where that finds none, so that other
-    /// messages pay nothing.
+    /// Ends the call of <see cref="TryCopyInCall"/> that has found nothing; copies a message with a header block. It is tried
+    /// here, so that other messages pay nothing.
     /// </summary>
-    [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    [SkipLocalsInit]
-    public bool TryCopyExtendedInCall<T>(out T message)
+    public bool TryEndByCopy<T>(out T message)
         where T : unmanaged
     {
         Unsafe.SkipInit(out message);
-        byte here;
-        if (!TryBegin(&here, out CallMark mark))
-            return false;
         bool found = TryCopyExtended(ref Unsafe.As<T, byte>(ref message), Unsafe.SizeOf<T>());
-        mark.End();
+        EndCall();
         return found;
     }
 
-    /// <summary>As <see cref="TryGetInCall"/>, for a message with a header block.</summary>
-    public bool TryGetExtendedInCall(out byte* payload, out int length)
+    /// <summary>As <see cref="TryEndByCopy"/>, for <see cref="TryGetInCall"/>.</summary>
+    public bool TryEndByGet(out byte* payload, out int length)
     {
-        payload = null;
-        length = 0;
-        byte here;
-        if (!TryBegin(&here, out CallMark mark))
-            return false;
-        if (!TryReadExtended(out payload, out length))
-        {
-            mark.End();
-            return false;
-        }
-
-        NoteSpan();
+        bool found = TryReadExtended(out payload, out length);
+        if (found)
+            NoteSpan();
         EndCall();
-        return true;
+        return found;
     }
 
     /// <summary>
