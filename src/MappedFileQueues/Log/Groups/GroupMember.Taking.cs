@@ -243,15 +243,21 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         if (takesReturned)
         {
             LookNowAndThen();
-            if (_leases.Table.EarliestDue != GroupLayout.NoneDue
-                && _leases.TryTakeReturned(_nowMs = _clock.NowMs, _inHand.Rent()))
-            {
-                lease = Began();
+            if (_leases.Table.EarliestDue != GroupLayout.NoneDue && TryTakeReturned(out lease))
                 return true;
-            }
         }
 
         return TryHandOut(countMax, out lease);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private bool TryTakeReturned(out GroupLease lease)
+    {
+        lease = _inHand.Rent();
+        if (!_leases.TryTakeReturned(_nowMs = _clock.NowMs, lease))
+            return false;
+        lease = Began();
+        return true;
     }
 
     private bool TryHandOut(int countMax, out GroupLease lease)

@@ -317,12 +317,16 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
     /// <summary>In a call: throws when the member is disposed, or when one of its asynchronous calls is waiting.</summary>
     private void ThrowIfBarred()
     {
-        if (!_reader.IsBarred)
-            return;
+        if (_reader.IsBarred)
+            throw Barred();
+    }
+
+    private InvalidOperationException Barred()
+    {
         if (!_reader.IsClosed)
-            throw AsyncWaiter.AlreadyWaiting();
+            return AsyncWaiter.AlreadyWaiting();
         _reader.ReleaseOrphan();
-        throw new ObjectDisposedException(PublicNames.GroupMember);
+        return new ObjectDisposedException(PublicNames.GroupMember);
     }
 
     private GroupMemberFencedException Fenced(long offset) => new(
