@@ -33,7 +33,6 @@ internal sealed unsafe partial class GroupMember
     private bool _othersHold;
     private int _callsToLook;
     private int _callsPerClock = CallsPerLook;
-    private long _clockReadAt = Stopwatch.GetTimestamp();
     private long _tick;
 
     /// <summary>
@@ -83,12 +82,10 @@ internal sealed unsafe partial class GroupMember
             return;
         }
 
-        _tick = tick;
-        long now = Stopwatch.GetTimestamp();
-        double waits = Stopwatch.GetElapsedTime(_clockReadAt, now) / (s_lookInterval / 2);
+        double waits = (tick - _tick) / (s_lookInterval.TotalMilliseconds / 2);
         _callsPerClock = (int)Math.Clamp(_callsPerClock / waits, 1, CallsPerLook);
         _callsToLook = ProtocolSteps.Background is null ? _callsPerClock : CallsPerLook;
-        (_clockReadAt, _nowMs) = (now, _clock.NowMs);
+        (_tick, _nowMs) = (tick, _clock.NowMs);
         if (IsLookTime)
             Look();
     }
