@@ -92,6 +92,8 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
                     if (!TryShow(lease, i, out destination[count]))
                         continue;
                     offsets[count++] = lease.Offsets[i];
+                    int run = ShowMore(lease, i + 1, destination[count..], offsets[count..]);
+                    (i, count) = (i + run, count + run);
                 }
 
                 // One that was removed, or stepped over, is not there at all.
@@ -510,6 +512,23 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
                 throw;
             return false;
         }
+    }
+
+    /// <summary>Shows messages after one that was shown, up to the first that needs something rare; returns how many.</summary>
+    private int ShowMore<T>(GroupLease lease, int from, Span<T> destination, Span<long> offsets)
+        where T : unmanaged
+    {
+        LogReader reader = _reader;
+        int to = from;
+        while (to < lease.Count && reader.Advance() == lease.Offsets[to]
+            && reader.TryCopyFixed(ref Unsafe.As<T, byte>(ref destination[to - from]), Unsafe.SizeOf<T>()))
+        {
+            offsets[to - from] = _shownOffset = lease.Offsets[to];
+            to++;
+        }
+
+        lease.Shown |= LeaseBits.Mask(to);
+        return to - from;
     }
 
     private void BeginShow(GroupLease lease, int message)
