@@ -281,6 +281,20 @@ public sealed class IdempotentProducerTests : IDisposable
         queue.OpenProducer("orders").Dispose();
     }
 
+    /// <summary>A place inside a message: the log was called damaged, and `mfq repair` named as the way out.</summary>
+    [Fact]
+    public void Open_OffsetInsideAMessage_NamesTheProducersFile()
+    {
+        using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false, segmentSize: 65536);
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+            producer.Produce(new byte[256]);
+        queue.Flush();
+        ChangeWord(ProducerLayout.OffsetAt, 128);
+
+        QueueCorruptException error = Assert.Throws<QueueCorruptException>(() => queue.OpenProducer("orders"));
+        Assert.Equal("offset/producers/orders.producer", error.File);
+    }
+
     /// <summary>
     /// With a producer that had gone, a removal read the whole log, at 1 GiB in 1 to 2.5 s, and no process could open the store
     /// meanwhile.
@@ -478,5 +492,13 @@ public sealed class IdempotentProducerTests : IDisposable
         }
 
         return read;
+    }
+
+    private void ChangeWord(int position, long value)
+    {
+        string path = _store.PathOf("offset", "producers", "orders.producer");
+        byte[] page = File.ReadAllBytes(path);
+        System.Buffers.Binary.BinaryPrimitives.WriteInt64LittleEndian(page.AsSpan(position), value);
+        File.WriteAllBytes(path, page);
     }
 }
