@@ -37,6 +37,27 @@ public sealed class PackForgedTests : IDisposable
         Assert.Equal(["one", "two"], await keys.WaitAsync(s_deadline, TestContext.Current.CancellationToken));
     }
 
+    /// <summary>Places beyond the length that `pack.meta` gives fit no entry of the index.</summary>
+    [Fact]
+    public async Task VolumeLengthLessThanVolumes_IsDamage()
+    {
+        using (PackStore pack = PackStore.Open(_temp.StorePath, new PackOptions { VolumeSize = 65536 }))
+        {
+            for (int i = 0; i < 20; i++)
+                pack.Put($"k{i}", new byte[1000]);
+        }
+
+        Forge(_temp.PathOf(PackNames.Meta), PackMeta.Length,
+            static bytes => BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(32), 4096));
+
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        List<PackDamage> damages = [];
+        Task<int> count = Task.Run(() => reader.Enumerate(damages.Add).Count());
+        Assert.InRange(await count.WaitAsync(s_deadline, TestContext.Current.CancellationToken), 1, 4);
+        Assert.NotEmpty(damages);
+        Assert.Throws<PackCorruptException>(() => reader.Get("k19"));
+    }
+
     /// <summary>Covered length, live length, live count and length of tombstones.</summary>
     [Theory]
     [InlineData(2)]
