@@ -42,6 +42,11 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
     /// <summary>The highest position that the synced field can hold.</summary>
     public const long SyncedMax = (long)uint.MaxValue * Unit;
 
+    /// <summary>
+    /// No needle has a higher sequence: what names one is forged, and the next put's number must not begin at 0 again.
+    /// </summary>
+    public const ulong SequenceMax = 1UL << 62;
+
     public const uint Magic = 0x314C644E;
     public const uint EndMagic = 0x4E644C31;
 
@@ -83,13 +88,14 @@ internal readonly record struct NeedleLayout(NeedleKind Kind, ulong Sequence, in
         uint kind = BinaryPrimitives.ReadUInt32LittleEndian(header[4..]);
         uint keyLength = BinaryPrimitives.ReadUInt32LittleEndian(header[16..]);
         uint dataLength = BinaryPrimitives.ReadUInt32LittleEndian(header[20..]);
-        bool isPossible = keyLength <= KeyLengthMax && dataLength <= DataLengthMax
+        ulong sequence = BinaryPrimitives.ReadUInt64LittleEndian(header[8..]);
+        bool isPossible = sequence <= SequenceMax && keyLength <= KeyLengthMax && dataLength <= DataLengthMax
             && (kind == (uint)NeedleKind.Value || (kind == (uint)NeedleKind.Tombstone && dataLength == 0));
         if (!isPossible)
             return false;
         needle = new NeedleLayout(
             (NeedleKind)kind,
-            BinaryPrimitives.ReadUInt64LittleEndian(header[8..]),
+            sequence,
             (int)keyLength,
             (int)dataLength,
             (long)BinaryPrimitives.ReadUInt32LittleEndian(header[24..]) * Unit);

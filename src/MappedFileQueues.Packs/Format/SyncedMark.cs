@@ -42,10 +42,9 @@ internal sealed record SyncedMark(Guid Boot, uint VolumeNumber, long Position)
         bool isMark = file is not null && file.ReadAt(bytes, 0) == Length && bytes[..Magic.Length].SequenceEqual(Magic)
             && new Guid(bytes.Slice(8, 16)) == packId
             && Crc32C.IsSealed(bytes);
-        return !isMark ? nothing : new SyncedMark(
-            new Guid(bytes.Slice(24, 16)),
-            BinaryPrimitives.ReadUInt32LittleEndian(bytes[48..]),
-            BinaryPrimitives.ReadInt64LittleEndian(bytes[40..]));
+        uint number = BinaryPrimitives.ReadUInt32LittleEndian(bytes[48..]);
+        return !isMark || number > VolumeName.NumberMax ? nothing : new SyncedMark(
+            new Guid(bytes.Slice(24, 16)), number, BinaryPrimitives.ReadInt64LittleEndian(bytes[40..]));
     }
 
     /// <summary>Writes the mark. Ignores errors: without the mark a recovery only knows less.</summary>

@@ -48,10 +48,12 @@ internal sealed record VolumeHeader(
             BinaryPrimitives.ReadUInt32LittleEndian(bytes[8..]),
             BinaryPrimitives.ReadUInt32LittleEndian(bytes[12..]),
             BinaryPrimitives.ReadUInt32LittleEndian(bytes[16..]));
-        return found != name ? null : new VolumeHeader(
+        ulong cleanAsOf = BinaryPrimitives.ReadUInt64LittleEndian(bytes[24..]);
+        ulong sequenceBefore = BinaryPrimitives.ReadUInt64LittleEndian(bytes[32..]);
+        return found != name || Math.Max(cleanAsOf, sequenceBefore) > NeedleLayout.SequenceMax ? null : new VolumeHeader(
             name,
-            BinaryPrimitives.ReadUInt64LittleEndian(bytes[24..]),
-            BinaryPrimitives.ReadUInt64LittleEndian(bytes[32..]),
+            cleanAsOf,
+            sequenceBefore,
             BinaryPrimitives.ReadUInt32LittleEndian(bytes[20..]) * (long)NeedleLayout.Unit,
             BinaryPrimitives.ReadUInt32LittleEndian(bytes[56..]) * (long)NeedleLayout.Unit);
     }

@@ -23,6 +23,9 @@ internal readonly record struct VolumeName(uint First, uint Last, uint Generatio
     /// <summary>The file's path relative to the pack.</summary>
     public string Path => $"{PackNames.Volumes}/{FileName}";
 
+    /// <summary>Whether a file can have this name.</summary>
+    public bool IsPossible => First >= 1 && First <= Last && Last <= NumberMax && Generation <= GenerationMax;
+
     /// <summary>Parses the name of a file in `volumes/`; false for any other file.</summary>
     public static bool TryParse(string fileName, out VolumeName name)
     {
@@ -32,7 +35,7 @@ internal readonly record struct VolumeName(uint First, uint Last, uint Generatio
         bool isNumber = TryNumber(fileName.AsSpan(0, 8), out uint first) & TryNumber(fileName.AsSpan(9, 8), out uint last)
             & TryNumber(fileName.AsSpan(18, 4), out uint generation);
         name = new VolumeName(first, last, generation);
-        return isNumber && first >= 1 && first <= last && name.FileName == fileName;
+        return isNumber && name.IsPossible && name.FileName == fileName;
     }
 
     /// <summary>Whether this volume holds what a compaction kept of the other one.</summary>

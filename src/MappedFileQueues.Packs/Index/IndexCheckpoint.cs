@@ -41,9 +41,10 @@ internal sealed record CoveredVolume(
             (long)words[4],
             words[5],
             (long)words[6]);
-        bool isPossible = volume.Slot is >= 0 and < IndexEntry.SlotCount && volume.Covered >= VolumeHeader.Length
-            && volume.Covered % NeedleLayout.Unit == 0 && volume.LiveLength >= 0 && volume.LiveCount >= 0
-            && volume.TombstoneLength >= 0;
+        bool isPossible = volume.Slot is >= 0 and < IndexEntry.SlotCount && volume.Name.IsPossible
+            && volume.Covered is >= VolumeHeader.Length and <= NeedleLayout.SyncedMax && volume.Covered % NeedleLayout.Unit == 0
+            && volume.LiveLength is >= 0 and <= NeedleLayout.SyncedMax && volume.LiveCount is >= 0 and <= NeedleLayout.SyncedMax
+            && volume.TombstoneLength is >= 0 and <= NeedleLayout.SyncedMax;
         return isPossible ? volume : null;
     }
 }
@@ -116,17 +117,18 @@ internal static class IndexCheckpoint
         int volumeCount = BinaryPrimitives.ReadInt32LittleEndian(header[12..]);
         long entryCount = BinaryPrimitives.ReadInt64LittleEndian(header[40..]);
         int hiddenCount = BinaryPrimitives.ReadInt32LittleEndian(header[52..]);
+        ulong sequence = BinaryPrimitives.ReadUInt64LittleEndian(header[32..]);
         long length = HeaderLength + (volumeCount * 8L * CoveredVolume.WordCount) + (hiddenCount * 8L * HiddenStretch.WordCount)
             + 8 + (PackIndex.ShardCount * 8L) + (entryCount * 8) + 8;
         if (volumeCount is < 0 or > IndexEntry.SlotCount || entryCount is < 0 or > long.MaxValue / 16 || hiddenCount < 0
-            || file.Length < length)
+            || sequence > NeedleLayout.SequenceMax || file.Length < length)
             return null;
         using var stream = new CheckpointStream(file, HeaderLength);
         return ReadVolumes(stream, volumeCount) is { } volumes
             && ReadHidden(stream, hiddenCount) is { } hidden
             && ReadDeleted(stream, file.Length - length) is { } deleted
-            && TryReadEntries(stream, index, entryCount)
-            ? new CheckpointContent(BinaryPrimitives.ReadUInt64LittleEndian(header[32..]), volumes, hidden, deleted)
+            && TryReadEntries(stream, index, entryCount, volumes)
+            ? new CheckpointContent(sequence, volumes, hidden, deleted)
             : null;
     }
 
@@ -173,9 +175,9 @@ internal static class IndexCheckpoint
         Span<ulong> words = stackalloc ulong[HiddenStretch.WordCount];
         for (int i = 0; i < count; i++)
         {
-            if (!stream.TryRead(words))
+            if (!stream.TryRead(words) || HiddenStretch.FromWords(words) is not { } stretch)
                 return null;
-            hidden.Add(HiddenStretch.FromWords(words));
+            hidden.Add(stretch);
         }
 
         return hidden;
@@ -198,15 +200,26 @@ internal static class IndexCheckpoint
         return deleted;
     }
 
-    private static bool TryReadEntries(CheckpointStream stream, PackIndex index, long left)
+    /// <summary>Each entry has to point before the covered end of a volume: an enumeration waits for the volume.</summary>
+    private static bool TryReadEntries(
+        CheckpointStream stream, PackIndex index, long left, IEnumerable<CoveredVolume> volumes)
     {
+        long[] ends = new long[IndexEntry.SlotCount];
+        foreach (CoveredVolume volume in volumes)
+            ends[volume.Slot] = volume.Covered;
         for (int number = 0; number < PackIndex.ShardCount; number++)
         {
             if (!stream.TryRead(out ulong count) || count > (ulong)left || count > int.MaxValue / 2)
                 return false;
             ulong[] entries = new ulong[count];
-            if (!stream.TryRead(entries) || entries.AsSpan().Contains(0UL))
+            if (!stream.TryRead(entries))
                 return false;
+            foreach (ulong entry in entries)
+            {
+                if (entry == 0 || index.Layout.Position(entry) >= ends[index.Layout.Slot(entry)])
+                    return false;
+            }
+
             index.Load(number, entries);
             left -= (long)count;
         }

@@ -37,6 +37,17 @@ internal sealed class PackReplay(PackCore core, bool hasLock = false)
 
     private void Apply(Volume volume, VolumeScanner scanner)
     {
+        long position = scanner.NeedlePosition;
+        bool fits = scanner.Needle.Kind == NeedleKind.Tombstone || position < core.Meta.VolumeLength;
+        if (!fits)
+        {
+            // No put wrote a value there, and no entry can say where it is.
+            core.Hide(new HiddenStretch(volume.Name, position, scanner.Needle.Length, Trace: null));
+            volume.Tail = scanner.Position;
+            core.Reach(scanner.Needle.Sequence);
+            return;
+        }
+
         ReadOnlySpan<byte> key = scanner.Key;
         ulong hash = core.Lookup.HashOf(key);
         core.TryFindPlace(key, hash, out NeedlePlace old);
@@ -44,7 +55,7 @@ internal sealed class PackReplay(PackCore core, bool hasLock = false)
         // The tail is set before the index, because a get reads nothing beyond the tail.
         volume.Tail = scanner.Position;
         core.Reach(scanner.Needle.Sequence);
-        core.Apply(hash, old, volume, scanner.NeedlePosition, scanner.Needle);
+        core.Apply(hash, old, volume, position, scanner.Needle);
     }
 
     /// <summary>Reports the damage and continues after it.</summary>

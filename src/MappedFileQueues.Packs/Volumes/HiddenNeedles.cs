@@ -65,11 +65,18 @@ internal sealed record HiddenStretch(VolumeName Name, long Position, long Length
         return words;
     }
 
-    public static HiddenStretch FromWords(ReadOnlySpan<ulong> words) => new(
-        new VolumeName((uint)words[0], (uint)(words[0] >> 32), (uint)words[1]),
-        (long)words[2],
-        (long)words[3],
-        words[1] >> 32 == 0 ? null : new NeedleTrace(MemoryMarshal.AsBytes(words[5..]).ToArray(), (uint)words[4]));
+    public static HiddenStretch? FromWords(ReadOnlySpan<ulong> words)
+    {
+        var stretch = new HiddenStretch(
+            new VolumeName((uint)words[0], (uint)(words[0] >> 32), (uint)words[1]),
+            (long)words[2],
+            (long)words[3],
+            words[1] >> 32 == 0 ? null : new NeedleTrace(MemoryMarshal.AsBytes(words[5..]).ToArray(), (uint)words[4]));
+        bool isPossible = stretch.Name.IsPossible && stretch.Length is >= 0 and <= NeedleLayout.SyncedMax
+            && (stretch.Position is >= 0 and <= NeedleLayout.SyncedMax
+                || (stretch.Position == WholeVolume && stretch.Length == 0));
+        return isPossible ? stretch : null;
+    }
 }
 
 /// <summary>A place in the order in which needles were written. Compactions keep this order.</summary>

@@ -95,6 +95,12 @@ internal sealed class PackAppender : IDisposable
                 bool hasEffect = kind == NeedleKind.Value || isKnown || _core.Hidden.Find(key, hash, known: null) is not null;
                 if (!hasEffect)
                     return AppendOutcome.NothingToDelete;
+                if (_core.Sequence >= NeedleLayout.SequenceMax)
+                {
+                    throw new PackFullException(
+                        $"The pack has used all sequence numbers: path={_core.Directory.Path}. Copy it into a new pack.");
+                }
+
                 sequence = _core.Sequence + 1;
                 if (Write(ref source, kind, sequence) is not { } volume)
                     return AppendOutcome.NeedsRoom;

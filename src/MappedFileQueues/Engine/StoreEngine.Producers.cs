@@ -117,7 +117,7 @@ internal sealed partial class StoreEngine
             // A damaged log may end before it; nobody produces there.
             if (offset < 0 || offset % FrameHeader.Size != 0 || (Store.CorruptAt < 0 && offset > Store.PassedTo))
                 throw ProducerFile.Damaged(Store.Directory, id);
-            end = FindPublishedEnd(id, Math.Max(offset, Store.LogStart));
+            end = FindEndAfter(id, Math.Max(offset, Store.LogStart));
             Dictionary<ulong, ulong> highest = new() { [file.Id] = last };
             // Also before the log start: a removal that is under way, or has died, raises that before the file knows what goes.
             new SequenceScan(Store.Directory, Store.Meta, Store.Checksum).Run(offset, end, highest);
@@ -132,16 +132,19 @@ internal sealed partial class StoreEngine
         }
     }
 
-    private long FindPublishedEnd(string id, long from)
+    /// <summary>A good log must not be called damaged because the producer's file names a place inside a message.</summary>
+    private long FindEndAfter(string id, long offset)
     {
         var walk = new FrameWalk(Store);
         try
         {
-            return walk.FindPublishedEnd(from);
+            return walk.FindPublishedEnd(offset);
         }
-        catch (QueueCorruptException) when (!walk.IsFrameStart(from))
+        catch (QueueCorruptException error) when (error.Offset == offset)
         {
-            // The log is good, and the file's offset is inside a message.
+            // Not in the filter: the runtime would swallow what the walk throws.
+            if (new FrameWalk(Store).IsFrameStart(offset))
+                throw;
             throw ProducerFile.Damaged(Store.Directory, id);
         }
     }

@@ -12,6 +12,7 @@ namespace MappedFileQueues.Format;
 ///  60  4  CRC-32C of 0-59
 /// 128  8  sequence S     every message of this producer before O has a sequence of S at most
 /// 136  8  offset O       not above the durable offset, except where everything before it was removed
+/// 144  8  copy of S, stored after it and before O; the lower one counts; 0 in files of earlier builds
 /// 256  8  C, when the producer is gone: it has no message at or after this offset; 0: it may append
 /// </code>
 /// The truth is in the log: each message has its producer and its sequence in its header block. S and O are a hint that bounds
@@ -22,6 +23,7 @@ internal static class ProducerLayout
     public const int Length = 4096;
     public const int SequenceAt = 128;
     public const int OffsetAt = 136;
+    public const int SequenceCopyAt = 144;
     public const int ClosedAt = 256;
 
     private const int IdAt = 8;
@@ -39,6 +41,7 @@ internal static class ProducerLayout
         storeId.TryWriteBytes(page.AsSpan(StoreIdAt));
         Crc32C.Seal(page.AsSpan(0, SealedLength));
         BinaryPrimitives.WriteUInt64LittleEndian(page.AsSpan(SequenceAt), sequence);
+        BinaryPrimitives.WriteUInt64LittleEndian(page.AsSpan(SequenceCopyAt), sequence);
         BinaryPrimitives.WriteInt64LittleEndian(page.AsSpan(OffsetAt), offset);
         return page;
     }

@@ -43,7 +43,10 @@ internal sealed unsafe class ProducerFile : IDisposable
         {
             // P60 acquire: the offset before the sequence that belongs to it, or to a later one; pairs with P60 full in Raise.
             long offset = (long)SharedWord.ReadAcquire(_region.Word(ProducerLayout.OffsetAt));
-            return (SharedWord.ReadAcquire(_region.Word(ProducerLayout.SequenceAt)), offset);
+            ulong copy = SharedWord.ReadAcquire(_region.Word(ProducerLayout.SequenceCopyAt)); // P60 relaxed: see Raise.
+            ulong sequence = SharedWord.ReadAcquire(_region.Word(ProducerLayout.SequenceAt)); // P60 relaxed: see Raise.
+            // One that damage has raised would make messages pass for repetitions. Files of earlier builds have no copy.
+            return (copy == 0 ? sequence : Math.Min(copy, sequence), offset);
         }
     }
 
@@ -126,15 +129,8 @@ internal sealed unsafe class ProducerFile : IDisposable
     /// <summary>Stores that all messages of the producer before an offset have at most a sequence.</summary>
     public void Raise(ulong sequence, long offset)
     {
-        ulong* word = _region.Word(ProducerLayout.SequenceAt);
-        ulong seen = SharedWord.ReadAcquire(word); // P60 relaxed: the exchange decides.
-        while (seen < sequence)
-        {
-            // P60 full: the sequence before its offset; pairs with P60 acquire in Known.
-            ulong found = SharedWord.CompareExchangeValue(word, seen, sequence);
-            seen = found == seen ? sequence : found;
-        }
-
+        RaiseTo(_region.Word(ProducerLayout.SequenceAt), sequence);
+        RaiseTo(_region.Word(ProducerLayout.SequenceCopyAt), sequence);
         ProtocolSteps.Reach(ProtocolStep.ProducerSequenceStored);
         SharedWord.RaiseTo((long*)_region.Word(ProducerLayout.OffsetAt), offset); // P60 full: pairs with P60 acquire in Known.
     }
@@ -153,6 +149,17 @@ internal sealed unsafe class ProducerFile : IDisposable
     {
         _region.Dispose();
         _file.Dispose();
+    }
+
+    private static void RaiseTo(ulong* word, ulong sequence)
+    {
+        ulong seen = SharedWord.ReadAcquire(word); // P60 relaxed: the exchange decides.
+        while (seen < sequence)
+        {
+            // P60 full: the sequence before its offset; pairs with P60 acquire in Known.
+            ulong found = SharedWord.CompareExchangeValue(word, seen, sequence);
+            seen = found == seen ? sequence : found;
+        }
     }
 
     private static ulong MakeId()

@@ -1,0 +1,150 @@
+using System.Buffers.Binary;
+using System.Runtime.InteropServices;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
+
+namespace MappedFileQueues.Tests.Packs.Loading;
+
+/// <summary>
+/// Files with impossible values under right checksums. The story: an entry of the checkpoint for a volume that is not there made
+/// an enumeration go round for ever; lengths beyond what a volume can have were an overflow in `GetInfo`; and after a sequence or
+/// a volume number at the end of its range a put was acknowledged, and gone when its writer was killed.
+/// </summary>
+public sealed class PackForgedTests : IDisposable
+{
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
+    private static readonly PackOptions s_small = new() { VolumeSize = 4096 };
+
+    private readonly TempStore _temp = new();
+
+    public void Dispose() => _temp.Dispose();
+
+    [Fact]
+    public async Task EntryOfNoVolume_CheckpointIsNotUsed()
+    {
+        PackMeta meta = Make();
+        ForgeCheckpoint(words =>
+        {
+            int first = ((64 + (2 * 56)) / 8) + 1;
+            int shard = Array.FindIndex(words, first, count => count != 0);
+            words[shard + 1] ^= 7UL << new IndexEntry(meta.VolumeLength).PositionBits;
+        });
+
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        Task<string[]> keys = Task.Run(() => reader.Enumerate().Select(entry => entry.Key).Order().ToArray());
+
+        Assert.Equal(["one", "two"], await keys.WaitAsync(s_deadline, TestContext.Current.CancellationToken));
+    }
+
+    /// <summary>Places beyond the length that `pack.meta` gives fit no entry of the index.</summary>
+    [Fact]
+    public async Task VolumeLengthLessThanVolumes_IsDamage()
+    {
+        using (PackStore pack = PackStore.Open(_temp.StorePath, new PackOptions { VolumeSize = 65536 }))
+        {
+            for (int i = 0; i < 20; i++)
+                pack.Put($"k{i}", new byte[1000]);
+        }
+
+        Forge(_temp.PathOf(PackNames.Meta), PackMeta.Length,
+            static bytes => BinaryPrimitives.WriteInt64LittleEndian(bytes.AsSpan(32), 4096));
+
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        List<PackDamage> damages = [];
+        Task<int> count = Task.Run(() => reader.Enumerate(damages.Add).Count());
+        Assert.InRange(await count.WaitAsync(s_deadline, TestContext.Current.CancellationToken), 1, 4);
+        Assert.NotEmpty(damages);
+        Assert.Throws<PackCorruptException>(() => reader.Get("k19"));
+    }
+
+    /// <summary>Covered length, live length, live count and length of tombstones.</summary>
+    [Theory]
+    [InlineData(2)]
+    [InlineData(3)]
+    [InlineData(4)]
+    [InlineData(6)]
+    public void LengthsOfNoVolume_CheckpointIsNotUsed(int word)
+    {
+        Make();
+        ForgeCheckpoint(words => words[8 + word] = words[15 + word] = long.MaxValue - 7);
+
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+
+        Assert.InRange(reader.GetInfo().Length, 6000, 8192);
+        Assert.Equal(2, reader.Count);
+        Assert.Empty(reader.Damages);
+    }
+
+    /// <summary>"Clean as of" of a volume, "sequence" of a checkpoint and of a needle, and the number in `synced`.</summary>
+    [Theory]
+    [InlineData("volume")]
+    [InlineData("checkpoint")]
+    [InlineData("needle")]
+    [InlineData("synced")]
+    public void EndOfItsRange_PutIsThereAfterKill(string forged)
+    {
+        PackMeta meta = Make();
+        string volume = _temp.PathOf("volumes/00000002-00000002-0000.pack");
+        if (forged == "checkpoint")
+            ForgeCheckpoint(static words => words[4] = ulong.MaxValue);
+        else
+            File.Delete(_temp.PathOf(PackNames.Checkpoint));
+        if (forged == "volume")
+            Forge(volume, VolumeHeader.Length, static bytes => bytes.AsSpan(24, 8).Fill(0xFF));
+        if (forged == "synced")
+            Forge(_temp.PathOf(PackNames.Synced), SyncedMark.Length, static bytes => bytes.AsSpan(48, 4).Fill(0xFF));
+        if (forged == "needle")
+            ForgeNeedle(meta, volume);
+
+        string copy;
+        using (PackStore pack = PackStore.Open(_temp.StorePath, s_small))
+        {
+            pack.Put("later", [1]);
+            copy = PackBytes.Copy(_temp, "killed");
+        }
+
+        File.Delete(Path.Combine(copy, PackNames.Checkpoint));
+        using PackStore again = PackStore.Open(copy, s_small);
+        Assert.Equal([1], again.Get("later"));
+    }
+
+    /// <summary>Two volumes of one object each.</summary>
+    private PackMeta Make()
+    {
+        using (PackStore pack = PackStore.Open(_temp.StorePath, s_small))
+        {
+            pack.Put("one", new byte[3000]);
+            pack.Put("two", new byte[3000]);
+        }
+
+        return PackMeta.Parse(File.ReadAllBytes(_temp.PathOf(PackNames.Meta)), "");
+    }
+
+    private static void Forge(string file, int recordLength, Action<byte[]> change)
+    {
+        byte[] bytes = File.ReadAllBytes(file);
+        change(bytes);
+        Crc32C.Seal(bytes.AsSpan(0, recordLength));
+        File.WriteAllBytes(file, bytes);
+    }
+
+    private void ForgeCheckpoint(Action<ulong[]> change) => Forge(_temp.PathOf(PackNames.Checkpoint), 64, bytes =>
+    {
+        ulong[] words = MemoryMarshal.Cast<byte, ulong>(bytes).ToArray();
+        change(words);
+        MemoryMarshal.AsBytes(words.AsSpan()).CopyTo(bytes);
+        BinaryPrimitives.WriteUInt64LittleEndian(bytes.AsSpan(bytes.Length - 8), NeedleLayout.ContentCrc(bytes.AsSpan(64..^8)));
+    });
+
+    private static void ForgeNeedle(PackMeta meta, string volume) => Forge(volume, VolumeHeader.Length, bytes =>
+    {
+        Span<byte> needle = bytes.AsSpan(VolumeHeader.Length);
+        Assert.True(NeedleLayout.TryRead(needle, out NeedleLayout layout));
+        uint keyCrc = NeedleLayout.ContentCrc(needle.Slice(NeedleLayout.HeaderLength, layout.KeyLength));
+        uint dataCrc = NeedleLayout.ContentCrc(needle.Slice(layout.DataAt, layout.DataLength));
+        uint header = (layout with { Sequence = ulong.MaxValue }).WriteHeader(
+            needle, NeedleLayout.VolumeSeed(meta.PackId, 2, 0), VolumeHeader.Length, keyCrc);
+        NeedleLayout.WriteFooter(needle[(layout.Length - NeedleLayout.FooterLength)..], header, dataCrc);
+    });
+}
