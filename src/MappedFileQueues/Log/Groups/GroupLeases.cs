@@ -1,3 +1,4 @@
+using System.Runtime.CompilerServices;
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Store;
@@ -146,6 +147,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
     }
 
     /// <summary>Ends messages of a lease; false when some of them are not this member's any longer.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryAcknowledge(GroupLease lease, uint mask)
     {
         if ((lease.Left & ~mask) == 0)

@@ -262,6 +262,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         return true;
     }
 
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
     private bool TryHandOut(int countMax, out GroupLease lease)
     {
         lease = _inHand.Rent();
