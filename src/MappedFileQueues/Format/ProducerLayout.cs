@@ -12,7 +12,7 @@ namespace MappedFileQueues.Format;
 ///  60  4  CRC-32C of 0-59
 /// 128  8  sequence S     every message of this producer before O has a sequence of S at most
 /// 136  8  offset O       not above the durable offset, except where everything before it was removed
-/// 144  8  copy of S, stored after it and before O; the lower one counts; 0 in files of earlier builds
+/// 144  8  copy of S, stored after it and before O; the lower one counts; 0: not known
 /// 256  8  C, when the producer is gone: it has no message at or after this offset; 0: it may append
 /// </code>
 /// The truth is in the log: each message has its producer and its sequence in its header block. S and O are a hint that bounds

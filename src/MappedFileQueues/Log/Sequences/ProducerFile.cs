@@ -45,7 +45,7 @@ internal sealed unsafe class ProducerFile : IDisposable
             long offset = (long)SharedWord.ReadAcquire(_region.Word(ProducerLayout.OffsetAt));
             ulong copy = SharedWord.ReadAcquire(_region.Word(ProducerLayout.SequenceCopyAt)); // P60 relaxed: see Raise.
             ulong sequence = SharedWord.ReadAcquire(_region.Word(ProducerLayout.SequenceAt)); // P60 relaxed: see Raise.
-            // One that damage has raised would make messages pass for repetitions. Files of earlier builds have no copy.
+            // One that damage has raised would make messages pass for repetitions. The first raise may have died before the copy.
             return (copy == 0 ? sequence : Math.Min(copy, sequence), offset);
         }
     }
