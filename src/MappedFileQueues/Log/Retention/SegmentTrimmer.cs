@@ -21,17 +21,17 @@ namespace MappedFileQueues.Log.Retention;
 /// 3 sync the cursors, save the groups                 the same
 /// 4 record the log start on disk                      the segments are left over: the next removal, or a lone opener,
 ///                                                     removes them, after a power loss too
-/// 5 raise durable: nothing before it needs a flush    the same
-/// 6 bring the files of producers up to it             the same
+/// 5 bring the files of producers up to it             the same
+/// 6 raise durable: nothing before it needs a flush    the same
 /// 7 the segments, the oldest first: give each the     the rest is left over
 ///   name of a spare, or unlink it
 /// </code>
 /// Step 2 pairs with a consumer that stores its cursor and then looks at the log start: one of the two sees the other. Step 3
 /// comes before the record, because after a power loss an older cursor would be before the log; and after the second look, which
 /// sees nothing of a consumer that has moved back and on again before it: an earlier sync may have met it on its way. Step 4
-/// makes a flush of what is removed needless: recovery begins after it, and its files may be used again. Nothing after it needs
-/// a sync: names that a power loss brings back are before the recorded offset. A mapping outlives its file's name, so a reader
-/// inside a removed segment reads on to its end.
+/// makes a flush of what is removed needless: recovery begins after it, and its files may be used again. Step 5 comes before 6:
+/// who is told that a message is durable relies on its sequence. Names that a power loss brings back are before the recorded
+/// offset. A mapping outlives its file's name, so a reader inside a removed segment reads on to its end.
 /// </summary>
 internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 {
@@ -87,8 +87,6 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
             return store.LogStart;
         policy = next ?? policy ?? new RetentionOptions();
         long limit = MoveLimit(before, policy);
-        // Also for what an earlier removal has left over: it may have died before this.
-        ProducerSettlement.Settle(store, limit);
         RemoveFiles(limit, sparesMax, policy.MaxBytes);
         return limit;
     }
@@ -101,7 +99,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     private bool IsPolicy(RetentionOptions? policy) =>
         RetentionFile.Read(store.Directory, store.Meta.StoreId) == policy;
 
-    /// <summary>Steps 1 to 5; returns where the log begins now.</summary>
+    /// <summary>Steps 1 to 6; returns where the log begins now.</summary>
     private long MoveLimit(long before, RetentionOptions policy)
     {
         long oldest = FindOldestFile();
@@ -175,14 +173,16 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
         SetLogStart(limit);
         ProtocolSteps.Reach(ProtocolStep.LogStartRecorded);
-        if (PlantedFaults.Has(PlantedFault.DurableNotRaised))
-            return limit;
         RaiseDurable(limit);
         return limit;
     }
 
+    /// <summary>Steps 5 and 6.</summary>
     private void RaiseDurable(long limit)
     {
+        ProducerSettlement.Settle(store, limit);
+        if (PlantedFaults.Has(PlantedFault.DurableNotRaised))
+            return;
         Debug.Assert(limit <= store.WrittenTo, "Confirmed <= tail: what was removed was published.");
         // P18 full: nothing before it is left to flush; pairs with P18 acquire in LogStore.
         SharedWord.RaiseTo(store.Control.Durable, limit);
@@ -199,7 +199,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
 
     /// <summary>
     /// What is before the log start was left over by a process that died. It may have died within step 4, before the record was
-    /// synced, or before step 5: then flushes would begin at a segment that is gone.
+    /// synced, or before step 6: then flushes would begin at a segment that is gone.
     /// </summary>
     private void CarryOn(long limit)
     {

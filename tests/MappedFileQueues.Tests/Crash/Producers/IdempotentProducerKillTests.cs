@@ -19,22 +19,8 @@ public sealed class IdempotentProducerKillTests : IDisposable
     public void Open_RemovalDied_KnowsWhatItWasAboutToTake(string step)
     {
         using MappedFileQueue queue = Open();
-        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
-        {
-            for (ulong sequence = 1; sequence <= 100; sequence++)
-                producer.TryProduce(new byte[1000], sequence);
-        }
-
-        // Nothing of the id is left after the removal's limit.
-        for (int i = 0; i < 20; i++)
-            queue.Producer.Produce(new byte[1000]);
-        using (PeerAgent agent = PeerAgent.Start())
-        {
-            agent.Ask($"open path={_temp.StorePath}");
-            agent.Trap(step, hit: 1);
-            agent.Send("trim");
-            agent.ExpectKilled();
-        }
+        Append(queue);
+        KillRemover(step);
 
         // Nor in a snapshot, which begins after it.
         string copy = Path.Combine(_temp.Root, "copy");
@@ -47,6 +33,25 @@ public sealed class IdempotentProducerKillTests : IDisposable
         Assert.Equal(100ul, again.LastSequence);
         queue.Trim(long.MaxValue);
         Assert.False(again.TryProduce(new byte[1000], 100));
+    }
+
+    /// <summary>
+    /// What goes need not be on disk. A removal first confirmed it, and then stored its sequences: after a power loss between the
+    /// two a message whose flush had returned could be appended again.
+    /// </summary>
+    [Fact]
+    public void Trim_SequencesAreNotStored_ConfirmsNothing()
+    {
+        using MappedFileQueue queue = Open();
+        Append(queue);
+        long confirmed = StoreInspector.Inspect(_temp.StorePath).ConfirmedOffset;
+
+        KillRemover("ProducerSequenceStored");
+
+        Assert.Equal(confirmed, StoreInspector.Inspect(_temp.StorePath).ConfirmedOffset);
+        long limit = queue.Trim(0);
+        Assert.InRange(limit, confirmed + 1, long.MaxValue);
+        Assert.InRange(StoreInspector.Inspect(_temp.StorePath).ConfirmedOffset, limit, long.MaxValue);
     }
 
     /// <summary>
@@ -80,6 +85,28 @@ public sealed class IdempotentProducerKillTests : IDisposable
         }
 
         Assert.True(next > 100, $"last={next - 1}");
+    }
+
+    /// <summary>A hundred numbered messages, and so many others that none of them is left after a removal's limit.</summary>
+    private static void Append(MappedFileQueue queue)
+    {
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+        {
+            for (ulong sequence = 1; sequence <= 100; sequence++)
+                producer.TryProduce(new byte[1000], sequence);
+        }
+
+        for (int i = 0; i < 20; i++)
+            queue.Producer.Produce(new byte[1000]);
+    }
+
+    private void KillRemover(string step)
+    {
+        using PeerAgent agent = PeerAgent.Start();
+        agent.Ask($"open path={_temp.StorePath}");
+        agent.Trap(step, hit: 1);
+        agent.Send("trim");
+        agent.ExpectKilled();
     }
 
     private MappedFileQueue Open(string? path = null) => new(new MappedFileQueueOptions
