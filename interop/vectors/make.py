@@ -14,7 +14,7 @@ cases whose `boot` is "this": a reader has to know it as the present boot. The J
     end       what the read after the last message gives: "empty", "corrupt" or "removed"; and at which offset
     cursors   name -> the stored offset; null for a new consumer; "corrupt"
     attach    what a consumer or a producer that cannot recover must say when it comes alone: "ok", "recovery", or as `open`
-    recovered null, or the epoch after C# has opened the store; the messages are the same then
+    recovered null, or the epoch after C# has opened the store, or less where `control` is missing; the messages are the same then
     floors    group -> the offset before which it is done, for retention and producers with a limit; "corrupt"
     producers id -> the last sequence of that producer, for C#
     number    null, or the number of the first message, for C#

@@ -61,7 +61,8 @@ public sealed class VectorTests
         }))
         {
             long epoch = queue.GetInfo().Epoch;
-            if (epoch != expected.Recovered)
+            // Without the page it may be a copy, whose epoch is the time.
+            if (File.Exists(Path.Combine(source, "control")) ? epoch != expected.Recovered : epoch < expected.Recovered)
                 differences.Add($"epoch={epoch}, expected={expected.Recovered}");
             foreach ((string id, ulong sequence) in expected.Producers)
             {

