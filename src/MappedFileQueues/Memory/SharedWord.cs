@@ -67,6 +67,14 @@ internal static unsafe class SharedWord
             seen = Volatile.Read(ref word);
     }
 
+    /// <summary>Full barrier when it changes anything. The same for a word without a sign.</summary>
+    public static void RaiseTo(ulong* word, ulong value)
+    {
+        ulong seen = ReadAcquire(word);
+        while (seen < value && !CompareExchange(word, seen, value))
+            seen = ReadAcquire(word);
+    }
+
     /// <summary>Full barrier when it changes anything. Sets the bits.</summary>
     public static void SetBits(ulong* word, ulong bits)
     {

@@ -129,8 +129,9 @@ internal sealed unsafe class ProducerFile : IDisposable
     /// <summary>Stores that all messages of the producer before an offset have at most a sequence.</summary>
     public void Raise(ulong sequence, long offset)
     {
-        RaiseTo(_region.Word(ProducerLayout.SequenceAt), sequence);
-        RaiseTo(_region.Word(ProducerLayout.SequenceCopyAt), sequence);
+        // P60 full: both before the offset that belongs to it; pairs with P60 acquire in Known.
+        SharedWord.RaiseTo(_region.Word(ProducerLayout.SequenceAt), sequence);
+        SharedWord.RaiseTo(_region.Word(ProducerLayout.SequenceCopyAt), sequence);
         ProtocolSteps.Reach(ProtocolStep.ProducerSequenceStored);
         SharedWord.RaiseTo((long*)_region.Word(ProducerLayout.OffsetAt), offset); // P60 full: pairs with P60 acquire in Known.
     }
@@ -149,17 +150,6 @@ internal sealed unsafe class ProducerFile : IDisposable
     {
         _region.Dispose();
         _file.Dispose();
-    }
-
-    private static void RaiseTo(ulong* word, ulong sequence)
-    {
-        ulong seen = SharedWord.ReadAcquire(word); // P60 relaxed: the exchange decides.
-        while (seen < sequence)
-        {
-            // P60 full: the sequence before its offset; pairs with P60 acquire in Known.
-            ulong found = SharedWord.CompareExchangeValue(word, seen, sequence);
-            seen = found == seen ? sequence : found;
-        }
     }
 
     private static ulong MakeId()

@@ -1,3 +1,6 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
+
 namespace MappedFileQueues.Tests.Crash.Producers;
 
 /// <summary>Producers with an id beside processes that die: each sequence is in the log once.</summary>
@@ -43,6 +46,10 @@ public sealed class IdempotentProducerKillTests : IDisposable
     public void Trim_SequencesAreNotStored_ConfirmsNothing()
     {
         using MappedFileQueue queue = Open();
+        // The queue's own thread flushes full segments.
+        using var words = new StoreWords(_temp.StorePath);
+        using PlatformLock? flush = words.TryLock(StoreNames.FlushLock, LockKind.Exclusive);
+        Assert.NotNull(flush);
         Append(queue);
         long confirmed = StoreInspector.Inspect(_temp.StorePath).ConfirmedOffset;
 
