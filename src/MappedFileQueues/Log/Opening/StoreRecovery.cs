@@ -142,8 +142,9 @@ internal sealed unsafe class StoreRecovery(
         bool isUnknown = !isControlValid || origin.DiffersFrom(originBefore);
         if (!isNew && !isCut && isUnknown && checkpoint is not null && tail.CorruptAt < 0)
         {
-            // A copy's index may be younger than its log.
+            // A copy's index, and its producers' files, may be younger than its log.
             LogTruncation.ClearIndex(directory, meta, tail.Offset);
+            ProducerSettlement.ForgetBeyond(directory, meta, tail.Offset);
             checkpoints.WriteBoth(checkpoint.Offset, ++epoch, boot);
         }
 

@@ -87,6 +87,46 @@ public sealed class CopiedStoreTests : IDisposable
         Assert.Equal(before, EpochOf(moved));
     }
 
+    /// <summary>
+    /// A copy of a store in use, whose producers' files were copied last. The copy's producer was told that its file is damaged,
+    /// until others had appended so much that the file's place was in the log: then messages that the copy does not have passed
+    /// for repetitions, and were lost.
+    /// </summary>
+    [Theory]
+    [InlineData(0)]
+    [InlineData(40)]
+    public void OpenProducer_CopyWithAYoungerFile_KnowsWhatTheCopyHas(int others)
+    {
+        using (MappedFileQueue<long> queue = OpenLongs(_temp.StorePath))
+        {
+            using (MappedFileIdempotentProducer<long> producer = queue.OpenProducer("orders"))
+                Produce(producer, 1, 10);
+            queue.Flush();
+            CopyWith("-a");
+            using (MappedFileIdempotentProducer<long> producer = queue.OpenProducer("orders"))
+            {
+                Produce(producer, 11, 20);
+                queue.Flush();
+            }
+        }
+
+        const string file = "offset/producers/orders.producer";
+        File.Copy(_temp.PathOf(file), Path.Combine(Copy, file), overwrite: true);
+        using MappedFileQueue<long> copy = OpenLongs(Copy);
+        for (int i = 0; i < others; i++)
+            copy.Producer.Produce(0);
+        using MappedFileIdempotentProducer<long> again = copy.OpenProducer("orders");
+        Assert.Equal(10ul, again.LastSequence);
+
+        static void Produce(MappedFileIdempotentProducer<long> producer, long from, long to)
+        {
+            for (long i = from; i <= to; i++)
+                Assert.True(producer.TryProduce(i, (ulong)i));
+        }
+    }
+
+    private static MappedFileQueue<long> OpenLongs(string path) => new(new() { StorePath = path, SegmentSize = 65536 });
+
     private static long EpochOf(string path)
     {
         using MappedFileQueue queue = new(Refusal.Options(path));
