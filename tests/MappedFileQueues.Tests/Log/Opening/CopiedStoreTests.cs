@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using MappedFileQueues.Format;
 using MappedFileQueues.Packs;
 
 namespace MappedFileQueues.Tests.Log.Opening;
@@ -123,6 +124,48 @@ public sealed class CopiedStoreTests : IDisposable
             for (long i = from; i <= to; i++)
                 Assert.True(producer.TryProduce(i, (ulong)i));
         }
+    }
+
+    /// <summary>
+    /// Nobody syncs what `cp` writes. A copy was opened, and all of its log was durable at once; a message that was flushed into
+    /// it was not there after a power loss, because the system had not written `queue.meta` yet, nor the segments before it.
+    /// </summary>
+    [Fact]
+    public void Open_RestoredCopy_IsOnDiskBeforeAnythingIsDurable()
+    {
+        using (MappedFileQueue<long> queue = OpenLongs(_temp.StorePath))
+        {
+            queue.SetRetention(new RetentionOptions { MaxBytes = 1 << 30 });
+            using (MappedFileIdempotentProducer<long> producer = queue.OpenProducer("orders"))
+            {
+                for (int i = 0; i < 3000; i++)
+                    producer.Produce(i);
+            }
+
+            queue.OpenConsumer("c").Dispose();
+            queue.OpenGroupMember("g").Dispose();
+            queue.Flush();
+        }
+
+        CopyWith("-a");
+        var disk = new FaultyDisk();
+        HashSet<string> synced = [];
+        disk.Before = (call, name) =>
+        {
+            if (call is DiskCall.Synced or DiskCall.SyncEntries)
+                synced.Add(name);
+        };
+
+        OpenLongs(Copy).Dispose();
+
+        disk.Before = null;
+        string[] files =
+        [
+            "", "commitlog", "offset", "offset/consumers", "offset/groups", "offset/producers", "queue.meta", "retention",
+            StoreNames.Segment(0), StoreNames.Segment(65536), "offset/producer.checkpoint", "offset/consumers/c.cursor",
+            "offset/groups/g.saved", "offset/producers/orders.producer",
+        ];
+        Assert.Empty(files.Except(synced));
     }
 
     private static MappedFileQueue<long> OpenLongs(string path) => new(new() { StorePath = path, SegmentSize = 65536 });
