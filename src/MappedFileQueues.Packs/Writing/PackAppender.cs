@@ -242,6 +242,20 @@ internal sealed class PackAppender : IDisposable
         return made;
     }
 
+    /// <summary>Says to the next opening that a sync has failed.</summary>
+    public static void MakePoison(HeldDirectory directory)
+    {
+        try
+        {
+            directory.Open(PackNames.Poison, FileOpening.ReadWriteOrCreate)?.Dispose();
+            directory.FlushEntries("");
+        }
+        catch (QueueDiskException)
+        {
+            // The failed disk does not accept the mark either. The caller reports the sync's error.
+        }
+    }
+
     /// <summary>Null if there is no room for the file: then a recovery knows less.</summary>
     private static PlatformFile? OpenMark(HeldDirectory directory)
     {
@@ -441,15 +455,7 @@ internal sealed class PackAppender : IDisposable
     {
         if (!error.MayHaveLostData || Interlocked.CompareExchange(ref _poison, error, null) is not null)
             return;
-        try
-        {
-            _core.Directory.Open(PackNames.Poison, FileOpening.ReadWriteOrCreate)?.Dispose();
-            _core.Directory.FlushEntries("");
-        }
-        catch (QueueDiskException)
-        {
-            // The failed disk does not accept the mark either. The caller reports the sync's error.
-        }
+        MakePoison(_core.Directory);
     }
 
     private void ThrowIfUnusable()

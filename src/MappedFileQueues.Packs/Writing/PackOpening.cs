@@ -182,8 +182,8 @@ internal static class PackOpening
         bool isActive = last is { Name.Generation: 0 } && !isDamaged && !isLastMissing && !isTorn;
 
         // Nothing syncs it later, and a volume that is not the last one has to be on disk completely.
-        if (!isActive)
-            last?.File.Sync();
+        if (!isActive && last is not null)
+            SyncOrPoison(core.Directory, last);
         RemovePoison(core.Directory);
         if (isActive)
             return last;
@@ -258,6 +258,20 @@ internal static class PackOpening
     {
         CopyOver(last.File, from, last.File, 0);
         last.File.Sync();
+    }
+
+    /// <summary>After a failure the next opening would find the pages marked clean, and its own sync would succeed.</summary>
+    private static void SyncOrPoison(HeldDirectory directory, Volume last)
+    {
+        try
+        {
+            last.File.Sync();
+        }
+        catch (QueueDiskException)
+        {
+            PackAppender.MakePoison(directory);
+            throw;
+        }
     }
 
     private static void CopyOver(PlatformFile source, long from, PlatformFile destination, long shift)

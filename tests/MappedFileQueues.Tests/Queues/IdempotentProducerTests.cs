@@ -3,6 +3,8 @@ using MappedFileQueues.Log.Sequences;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
+using MappedFileQueues.Tests.Platform;
+using Microsoft.Win32.SafeHandles;
 
 namespace MappedFileQueues.Tests.Queues;
 
@@ -388,6 +390,43 @@ public sealed class IdempotentProducerTests : IDisposable
         };
 
         Assert.Equal(DiskErrors.EMFILE, Assert.Throws<QueueDiskException>(() => queue.Trim(long.MaxValue)).Errno);
+        Assert.True(queue.Trim(long.MaxValue) > 0);
+        using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
+        Assert.Equal(1ul, again.LastSequence);
+    }
+
+    /// <summary>
+    /// After a failed sync the system takes the page for clean. The next removal's sync succeeded and wrote nothing, and the
+    /// messages went: after a power loss nothing knew their sequences, and a repetition was appended again.
+    /// </summary>
+    [Fact]
+    public void Trim_SyncOfAProducersFileFails_LeavesThePageDirtyForTheNextSync()
+    {
+        using MountedFileSystem mounted = MountedFileSystem.Make("ext4", _store.Root);
+        var disk = new FaultyDisk();
+        using var queue = new MappedFileQueue(new() { StorePath = mounted.PathOf("store"), SegmentSize = 4096 });
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+            producer.Produce(new byte[100]);
+        for (int i = 0; i < 100; i++)
+            queue.Producer.Produce(new byte[100]);
+        string name = ProducerFile.NameOf("orders");
+        string path = mounted.PathOf("store", name);
+        DateTime longAgo = DateTime.UtcNow.AddDays(-1);
+        disk.Before = (call, file) =>
+        {
+            if (call != DiskCall.Sync || file != name)
+                return;
+            disk.Before = null;
+            using (SafeFileHandle handle = File.OpenHandle(path, FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite))
+                RandomAccess.FlushToDisk(handle);
+            File.SetLastWriteTimeUtc(path, longAgo);
+            throw FaultyDisk.Broken(file);
+        };
+
+        Assert.Throws<QueueDiskException>(() => queue.Trim(long.MaxValue));
+
+        // The system notices a store into a clean page.
+        Assert.InRange(File.GetLastWriteTimeUtc(path), longAgo.AddHours(1), DateTime.MaxValue);
         Assert.True(queue.Trim(long.MaxValue) > 0);
         using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
         Assert.Equal(1ul, again.LastSequence);

@@ -199,8 +199,9 @@ internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, Fra
             ulong cursor = BitConverter.ToUInt64(word);
             if (PlantedFaults.Has(PlantedFault.CursorsNotClamped))
                 continue;
-            if (CursorWord.TryRead(cursor, out long offset) && offset > tail)
-                file.WriteAt(BitConverter.GetBytes(CursorWord.From(tail)), 0);
+            // Also one that stays: after a failed sync the system takes its page for clean, and would write nothing.
+            if (CursorWord.TryRead(cursor, out long offset))
+                file.WriteAt(BitConverter.GetBytes(CursorWord.From(Math.Min(offset, tail))), 0);
             file.Sync();
         }
     }

@@ -143,10 +143,13 @@ internal sealed unsafe class StoreRecovery(
             RemoveLeftovers(removed, segments, epoch, isStartThere);
         if (isNew && checkpoint!.BootId != boot)
             checkpoints.WriteBoth(checkpoint.Offset, checkpoint.Epoch, boot);
+        if (!isNew && mayBeCopy)
+            SyncCopy(segments);
         if (!isNew && !isCut && mayBeCopy && checkpoint is not null && tail.CorruptAt < 0)
         {
-            // A copy's index may be younger than its log.
+            // A copy's index, and its producers' files, may be younger than its log.
             LogTruncation.ClearIndex(directory, meta, tail.Offset);
+            ProducerSettlement.ForgetBeyond(directory, meta, tail.Offset);
             epoch = nextEpoch;
             checkpoints.WriteBoth(checkpoint.Offset, epoch, boot);
         }
@@ -202,6 +205,30 @@ internal sealed unsafe class StoreRecovery(
     {
         using PlatformFile? file = directory.Open(StoreNames.Meta, FileOpening.Read);
         return file is null ? default : FileOrigin.Of(file);
+    }
+
+    /// <summary>Whoever made a copy need not have synced it, and what is durable from now on relies on all of it.</summary>
+    private void SyncCopy(SegmentStarts segments)
+    {
+        string[] names =
+        [
+            StoreNames.Meta, StoreNames.Retention,
+            .. segments.From(0).Select(StoreNames.Segment),
+            .. CursorFile.ReadAll(directory).Where(static cursor => cursor.Error is null).Select(static cursor => cursor.File),
+            .. GroupFile.Names(directory).Select(StoreNames.SavedGroup),
+            .. ProducerSettlement.Read(directory, meta).Select(static producer => producer.Name),
+        ];
+        foreach (string name in names)
+        {
+            using PlatformFile? file = directory.Open(name, os.IsPortable ? FileOpening.ReadWrite : FileOpening.Read);
+            file?.Sync();
+        }
+
+        foreach (string folder in (string[])[StoreNames.Consumers, StoreNames.Groups, StoreNames.Producers, StoreNames.Offsets])
+        {
+            if (directory.Identify(folder) is not null)
+                directory.FlushEntries(folder);
+        }
     }
 
     /// <summary>

@@ -144,7 +144,22 @@ internal sealed unsafe class ProducerFile : IDisposable
     public void Close(long end) => SharedWord.WriteRelease(_region.Word(ProducerLayout.ClosedAt), (ulong)end);
 
     /// <summary>Makes the words survive a power loss.</summary>
-    public void Sync() => _file.FlushData();
+    public void Sync()
+    {
+        try
+        {
+            _file.FlushData();
+        }
+        catch
+        {
+            // After a failed sync the system takes the page for clean: the next one, after which messages are removed, would
+            // succeed and write nothing. An exchange with what is there makes the page dirty again.
+            ulong* word = _region.Word(ProducerLayout.SequenceAt);
+            ulong seen = SharedWord.ReadAcquire(word); // P60 relaxed: any value will do.
+            _ = SharedWord.CompareExchangeValue(word, seen, seen); // P60 relaxed: the word stays as it is.
+            throw;
+        }
+    }
 
     public void Dispose()
     {

@@ -35,20 +35,9 @@ internal static class ProducerSettlement
             Settle(directory, meta, checksum, limit, durable, names);
     }
 
-    /// <summary>The same for a store that is attached. A sync that may have lost something poisons it.</summary>
-    public static void Settle(LogStore store, long limit)
-    {
-        try
-        {
-            Settle(store.Directory, store.Meta, store.Checksum, limit, store.ConfirmedOffset);
-        }
-        catch (QueueDiskException error) when (error.MayHaveLostData)
-        {
-            // The next sync would succeed, and say nothing about what this one lost.
-            store.Poison();
-            throw;
-        }
-    }
+    /// <summary>The same for a store that is attached.</summary>
+    public static void Settle(LogStore store, long limit) =>
+        Settle(store.Directory, store.Meta, store.Checksum, limit, store.ConfirmedOffset);
 
     private static void Settle(
         HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long limit, long durable, string[] names)
@@ -90,8 +79,8 @@ internal static class ProducerSettlement
     }
 
     /// <summary>
-    /// After a power loss cut the log at an offset: forgets what producers knew of messages after it. There are none unless the
-    /// disk lied, because their files speak of durable messages alone.
+    /// After a power loss cut the log at an offset, and in a copy: forgets what producers knew of messages after it. Their files
+    /// speak of durable messages alone, so there are none unless the disk lied, or the copy was made while processes wrote.
     /// </summary>
     public static void ForgetBeyond(HeldDirectory directory, StoreMeta meta, long tail)
     {

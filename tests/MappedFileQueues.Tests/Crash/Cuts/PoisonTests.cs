@@ -236,6 +236,35 @@ public sealed unsafe class PoisonTests : IDisposable
         Assert.False(File.Exists(_temp.PathOf("poison")));
     }
 
+    /// <summary>
+    /// A removal's sync of a cursor failed, and the system took the page for clean. The recovery left it as it was, so the next
+    /// removal's sync wrote nothing: after a power loss the consumer was before the log.
+    /// </summary>
+    [Fact]
+    public void Open_SyncOfACursorFailed_WritesItAgain()
+    {
+        string cursor = StoreNames.Cursor("c");
+        using (MappedFileQueue queue = Open())
+        {
+            Produce(queue, 1000);
+            using MappedFileConsumer consumer = queue.OpenConsumer("c");
+            while (consumer.TryConsume(out _))
+                consumer.Commit();
+            _disk.FailNextSync(cursor);
+            Assert.Throws<QueueDiskException>(() => queue.Trim(long.MaxValue));
+            _disk.Before = null;
+        }
+
+        List<string> calls = [];
+        _disk.Before = (call, name) => calls.Add($"{call} {name}");
+
+        using MappedFileQueue again = Open();
+
+        _disk.Before = null;
+        string[] expected = [$"Write {cursor}", $"Sync {cursor}"];
+        Assert.Equal(expected, calls.Where(expected.Contains));
+    }
+
     private static void NoDescriptors(DiskCall call, string name)
     {
         if (call == DiskCall.Open)

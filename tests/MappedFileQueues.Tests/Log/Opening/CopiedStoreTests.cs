@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using MappedFileQueues.Format;
 using MappedFileQueues.Packs;
 
 namespace MappedFileQueues.Tests.Log.Opening;
@@ -113,6 +114,88 @@ public sealed class CopiedStoreTests : IDisposable
 
         Assert.InRange(EpochOf(Copy), first + 1, long.MaxValue);
     }
+
+    /// <summary>
+    /// A copy of a store in use, whose producers' files were copied last. The copy's producer was told that its file is damaged,
+    /// until others had appended so much that the file's place was in the log: then messages that the copy does not have passed
+    /// for repetitions, and were lost.
+    /// </summary>
+    [Theory]
+    [InlineData(0)]
+    [InlineData(40)]
+    public void OpenProducer_CopyWithAYoungerFile_KnowsWhatTheCopyHas(int others)
+    {
+        using (MappedFileQueue<long> queue = OpenLongs(_temp.StorePath))
+        {
+            using (MappedFileIdempotentProducer<long> producer = queue.OpenProducer("orders"))
+                Produce(producer, 1, 10);
+            queue.Flush();
+            CopyWith("-a");
+            using (MappedFileIdempotentProducer<long> producer = queue.OpenProducer("orders"))
+            {
+                Produce(producer, 11, 20);
+                queue.Flush();
+            }
+        }
+
+        const string file = "offset/producers/orders.producer";
+        File.Copy(_temp.PathOf(file), Path.Combine(Copy, file), overwrite: true);
+        using MappedFileQueue<long> copy = OpenLongs(Copy);
+        for (int i = 0; i < others; i++)
+            copy.Producer.Produce(0);
+        using MappedFileIdempotentProducer<long> again = copy.OpenProducer("orders");
+        Assert.Equal(10ul, again.LastSequence);
+
+        static void Produce(MappedFileIdempotentProducer<long> producer, long from, long to)
+        {
+            for (long i = from; i <= to; i++)
+                Assert.True(producer.TryProduce(i, (ulong)i));
+        }
+    }
+
+    /// <summary>
+    /// Nobody syncs what `cp` writes. A copy was opened, and all of its log was durable at once; a message that was flushed into
+    /// it was not there after a power loss, because the system had not written `queue.meta` yet, nor the segments before it.
+    /// </summary>
+    [Fact]
+    public void Open_RestoredCopy_IsOnDiskBeforeAnythingIsDurable()
+    {
+        using (MappedFileQueue<long> queue = OpenLongs(_temp.StorePath))
+        {
+            queue.SetRetention(new RetentionOptions { MaxBytes = 1 << 30 });
+            using (MappedFileIdempotentProducer<long> producer = queue.OpenProducer("orders"))
+            {
+                for (int i = 0; i < 3000; i++)
+                    producer.Produce(i);
+            }
+
+            queue.OpenConsumer("c").Dispose();
+            queue.OpenGroupMember("g").Dispose();
+            queue.Flush();
+        }
+
+        CopyWith("-a");
+        var disk = new FaultyDisk();
+        HashSet<string> synced = [];
+        disk.Before = (call, name) =>
+        {
+            if (call is DiskCall.Synced or DiskCall.SyncEntries)
+                synced.Add(name);
+        };
+
+        OpenLongs(Copy).Dispose();
+
+        disk.Before = null;
+        string[] files =
+        [
+            "", "commitlog", "offset", "offset/consumers", "offset/groups", "offset/producers", "queue.meta", "retention",
+            StoreNames.Segment(0), StoreNames.Segment(65536), "offset/producer.checkpoint", "offset/consumers/c.cursor",
+            "offset/groups/g.saved", "offset/producers/orders.producer",
+        ];
+        Assert.Empty(files.Except(synced));
+    }
+
+    private static MappedFileQueue<long> OpenLongs(string path) => new(new() { StorePath = path, SegmentSize = 65536 });
 
     private static long EpochOf(string path)
     {

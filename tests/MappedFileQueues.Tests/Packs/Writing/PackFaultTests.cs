@@ -322,6 +322,34 @@ public sealed class PackFaultTests : IDisposable
         reopened.Put("again", [5], PackDurability.Group);
     }
 
+    /// <summary>
+    /// An opening syncs a last volume that takes no more puts. When that failed, the next opening's sync succeeded and wrote
+    /// nothing, because the system takes the pages for clean, and everything that followed counted on that volume.
+    /// </summary>
+    [Fact]
+    public void Open_SyncOfATornVolumeFails_TheNextOpeningWritesItAgain()
+    {
+        var disk = new FaultyDisk();
+        const string volume = "volumes/00000001-00000001-0000.pack";
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+            pack.Put("before", [1]);
+        string path = Directory.GetFiles(_temp.PathOf("volumes")).Single();
+        Assert.EndsWith(volume, path.Replace('\\', '/'), StringComparison.Ordinal);
+        File.AppendAllBytes(path, new byte[100]);
+        disk.FailNextSync(volume);
+
+        Assert.Throws<QueueDiskException>(() => PackStore.Open(_temp.StorePath));
+
+        Assert.True(File.Exists(_temp.PathOf("poison")));
+        List<string> calls = [];
+        disk.Before = (call, name) => calls.Add($"{call} {name}");
+        using PackStore again = PackStore.Open(_temp.StorePath);
+        disk.Before = null;
+        Assert.Contains($"Write {volume}", calls);
+        Assert.Equal([1], again.Get("before"));
+        Assert.False(File.Exists(_temp.PathOf("poison")));
+    }
+
     [Fact]
     public async Task Put_GroupFromManyThreads_ShareOneSync()
     {
