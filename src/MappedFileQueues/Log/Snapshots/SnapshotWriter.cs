@@ -39,6 +39,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
 {
     private readonly long _segmentLength = store.Meta.SegmentLength;
     private readonly List<long> _unlinked = [];
+    private bool _isOvertaken;
     private List<ProducerPage> _producers = [];
     private int _linkedCount;
     private int _copiedCount;
@@ -212,13 +213,14 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
                 _linkedCount--;
         }
 
-        _first = first;
+        (_first, _isOvertaken) = (first, true);
     }
 
     /// <summary>A removal during the copying has told their files what went; the snapshot does not have that either.</summary>
     private void AddProducers(SnapshotTarget target, StoreMeta meta)
     {
-        List<ProducerPage> after = _unlinked.Count == 0 ? [] : ProducerSettlement.Read(store.Directory, store.Meta);
+        // Only then: the second look may meet one that was killed over its file, which knows of a message after the end.
+        List<ProducerPage> after = _isOvertaken ? ProducerSettlement.Read(store.Directory, store.Meta) : [];
         foreach (ProducerPage producer in _producers)
         {
             ProducerPage now = after.Find(page => page.Id == producer.Id && page.Offset <= _end) ?? producer;

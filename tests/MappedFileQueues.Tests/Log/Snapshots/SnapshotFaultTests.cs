@@ -158,6 +158,49 @@ public sealed unsafe class SnapshotFaultTests : IDisposable
         Assert.Equal(20ul, again.LastSequence);
     }
 
+    /// <summary>
+    /// A producer died during a snapshot, between the sequence and its offset in its file. The snapshot took the sequence, without
+    /// its message, which passed for a repetition there and was lost.
+    /// </summary>
+    [Fact]
+    public void Snapshot_ProducerDiesOverItsFileMeanwhile_KnowsNoSequenceBeyondItsEnd()
+    {
+        var disk = new FaultyDisk { CanLink = false };
+        using MappedFileQueue queue = Open();
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+        {
+            for (int i = 0; i < 20; i++)
+                producer.Produce(new byte[100]);
+        }
+
+        Fill(queue.Producer, Many);
+        queue.Flush();
+        Thread thread = Thread.CurrentThread;
+        disk.Before = (call, name) =>
+        {
+            // The oldest segment is copied last.
+            if (call != DiskCall.Sync || name != StoreNames.Segment(0) || Thread.CurrentThread != thread)
+                return;
+            disk.Before = null;
+            using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+                Assert.True(producer.TryProduce(new byte[100], 21));
+            queue.Flush();
+            string path = _temp.PathOf("offset", "producers", "orders.producer");
+            byte[] page = TempStore.ReadOpenFile(path);
+            BitConverter.TryWriteBytes(page.AsSpan(ProducerLayout.SequenceAt), 21ul);
+            BitConverter.TryWriteBytes(page.AsSpan(ProducerLayout.SequenceCopyAt), 21ul);
+            File.WriteAllBytes(path, page);
+        };
+
+        queue.Snapshot(Target);
+
+        Assert.Null(disk.Before);
+        using var snapshot = new MappedFileQueue(new MappedFileQueueOptions { StorePath = Target });
+        using MappedFileIdempotentProducer again = snapshot.OpenProducer("orders");
+        Assert.Equal(20ul, again.LastSequence);
+        Assert.True(again.TryProduce(new byte[100], 21));
+    }
+
     /// <summary>A segment that is missing for another reason is no end of the log.</summary>
     [Theory]
     [InlineData(true)]
