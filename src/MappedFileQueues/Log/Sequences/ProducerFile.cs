@@ -152,11 +152,9 @@ internal sealed unsafe class ProducerFile : IDisposable
         }
         catch
         {
-            // After a failed sync the system takes the page for clean: the next one, after which messages are removed, would
-            // succeed and write nothing. An exchange with what is there makes the page dirty again.
-            ulong* word = _region.Word(ProducerLayout.SequenceAt);
-            ulong seen = SharedWord.ReadAcquire(word); // P60 relaxed: any value will do.
-            _ = SharedWord.CompareExchangeValue(word, seen, seen); // P60 relaxed: the word stays as it is.
+            // The system takes the page for clean now: the next sync, after which messages are removed, would succeed and write
+            // nothing. The store makes it dirty again, and what is not closed is synced by each removal.
+            Close(0);
             throw;
         }
     }

@@ -159,7 +159,7 @@ public sealed unsafe class SnapshotFaultTests : IDisposable
     }
 
     /// <summary>
-    /// A producer died during a snapshot, between the sequence and its offset in its file. The snapshot took the sequence, without
+    /// A producer died during a snapshot, between the sequence and its offset in its file. The snapshot took the sequence without
     /// its message, which passed for a repetition there and was lost.
     /// </summary>
     [Fact]
