@@ -124,6 +124,16 @@ internal sealed class PeerAgent : IDisposable
     /// <summary>Waits until the child has killed itself at the step that was set.</summary>
     public void ExpectKilled() => _child.ExpectExit(ChildProcess.ExitCodeKilled);
 
+    /// <summary>A process opens a store, removes what it may, and is killed at a step of that.</summary>
+    public static void KillRemover(string path, string step)
+    {
+        using PeerAgent agent = Start();
+        agent.Ask($"open path={path}");
+        agent.Trap(step, hit: 1);
+        agent.Send("trim");
+        agent.ExpectKilled();
+    }
+
     public void Kill() => _child.KillAndWait();
 
     /// <summary>Stops the child wherever it is.</summary>

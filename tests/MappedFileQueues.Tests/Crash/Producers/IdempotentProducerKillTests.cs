@@ -23,7 +23,7 @@ public sealed class IdempotentProducerKillTests : IDisposable
     {
         using MappedFileQueue queue = Open();
         Append(queue);
-        KillRemover(step);
+        PeerAgent.KillRemover(_temp.StorePath, step);
 
         // Nor in a snapshot, which begins after it.
         string copy = Path.Combine(_temp.Root, "copy");
@@ -53,7 +53,7 @@ public sealed class IdempotentProducerKillTests : IDisposable
         Append(queue);
         long confirmed = StoreInspector.Inspect(_temp.StorePath).ConfirmedOffset;
 
-        KillRemover("ProducerSequenceStored");
+        PeerAgent.KillRemover(_temp.StorePath, "ProducerSequenceStored");
 
         Assert.Equal(confirmed, StoreInspector.Inspect(_temp.StorePath).ConfirmedOffset);
         long limit = queue.Trim(0);
@@ -105,15 +105,6 @@ public sealed class IdempotentProducerKillTests : IDisposable
 
         for (int i = 0; i < 20; i++)
             queue.Producer.Produce(new byte[1000]);
-    }
-
-    private void KillRemover(string step)
-    {
-        using PeerAgent agent = PeerAgent.Start();
-        agent.Ask($"open path={_temp.StorePath}");
-        agent.Trap(step, hit: 1);
-        agent.Send("trim");
-        agent.ExpectKilled();
     }
 
     private MappedFileQueue Open(string? path = null) => new(new MappedFileQueueOptions

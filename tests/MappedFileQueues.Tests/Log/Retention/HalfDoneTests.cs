@@ -31,7 +31,7 @@ public sealed class HalfDoneTests : IDisposable
     {
         using MappedFileQueue queue = Open();
         long last = Fill(queue);
-        KillRemover("LogStartRaised");
+        PeerAgent.KillRemover(_temp.StorePath, "LogStartRaised");
         WithRecord(queue, record => record.Write(last / SegmentLength * SegmentLength, 0, Guid.Empty));
         Watch();
 
@@ -49,7 +49,7 @@ public sealed class HalfDoneTests : IDisposable
     {
         using MappedFileQueue queue = Open();
         long last = Fill(queue);
-        KillRemover("LogStartRecorded");
+        PeerAgent.KillRemover(_temp.StorePath, "LogStartRecorded");
 
         queue.Trim(0);
 
@@ -122,15 +122,6 @@ public sealed class HalfDoneTests : IDisposable
         using MappedFileQueue queue = Open(policy);
 
         CheckCalled($"{DiskCall.SyncEntries} ");
-    }
-
-    private void KillRemover(string step)
-    {
-        using PeerAgent agent = PeerAgent.Start();
-        agent.Ask($"open path={_temp.StorePath}");
-        agent.Trap(step, hit: 1);
-        agent.Send("trim");
-        agent.ExpectKilled();
     }
 
     private void Watch() => _disk.Before = (call, name) =>

@@ -25,13 +25,7 @@ public sealed class SegmentDeletingTests : IDisposable
         using MappedFileConsumer consumer = queue.OpenConsumer("c", QueueStart.Earliest);
         Fill(queue);
         consumer.Consume();
-        using (PeerAgent agent = PeerAgent.Start())
-        {
-            agent.Ask($"open path={_temp.StorePath}");
-            agent.Trap("LogStartRaised", hit: 1);
-            agent.Send("trim");
-            agent.ExpectKilled();
-        }
+        PeerAgent.KillRemover(_temp.StorePath, "LogStartRaised");
 
         List<long> told = [];
         queue.SegmentDeleting += (_, segment) =>

@@ -182,13 +182,7 @@ public sealed class TrimTests : IDisposable
     {
         using MappedFileQueue queue = Open();
         long[] offsets = Fill(queue, 300);
-        using (PeerAgent agent = PeerAgent.Start())
-        {
-            agent.Ask($"open path={_temp.StorePath}");
-            agent.Trap("LogStartRaised", hit: 1);
-            agent.Send("trim");
-            agent.ExpectKilled();
-        }
+        PeerAgent.KillRemover(_temp.StorePath, "LogStartRaised");
 
         Assert.Equal(0, Segments().Min());
 
@@ -205,13 +199,7 @@ public sealed class TrimTests : IDisposable
     {
         using MappedFileQueue queue = Open();
         long[] offsets = Fill(queue, 300);
-        using (PeerAgent agent = PeerAgent.Start())
-        {
-            agent.Ask($"open path={_temp.StorePath}");
-            agent.Trap("LogStartRaised", hit: 1);
-            agent.Send("trim");
-            agent.ExpectKilled();
-        }
+        PeerAgent.KillRemover(_temp.StorePath, "LogStartRaised");
 
         // As a consumer does that moved back just before the log start was raised.
         File.WriteAllBytes(_temp.PathOf(StoreNames.Cursor("back")), CursorAt(offsets[70]));
@@ -232,13 +220,7 @@ public sealed class TrimTests : IDisposable
         long[] offsets;
         using (MappedFileQueue queue = Open())
             offsets = Fill(queue, 300);
-        using (PeerAgent agent = PeerAgent.Start())
-        {
-            agent.Ask($"open path={_temp.StorePath}");
-            agent.Trap("LogStartRaised", hit: 1);
-            agent.Send("trim");
-            agent.ExpectKilled();
-        }
+        PeerAgent.KillRemover(_temp.StorePath, "LogStartRaised");
 
         File.WriteAllBytes(_temp.PathOf(StoreNames.Cursor("back")), CursorAt(offsets[70]));
         using MappedFileQueue again = Open();
@@ -260,13 +242,7 @@ public sealed class TrimTests : IDisposable
     {
         using MappedFileQueue queue = Open();
         long[] offsets = Fill(queue, 300);
-        using (PeerAgent agent = PeerAgent.Start())
-        {
-            agent.Ask($"open path={_temp.StorePath}");
-            agent.Trap("LogStartRaised", hit: 1);
-            agent.Send("trim");
-            agent.ExpectKilled();
-        }
+        PeerAgent.KillRemover(_temp.StorePath, "LogStartRaised");
 
         File.WriteAllBytes(_temp.PathOf(StoreNames.Cursor("back")), CursorAt(offsets[70]));
 

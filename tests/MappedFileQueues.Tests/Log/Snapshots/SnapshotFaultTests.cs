@@ -131,13 +131,7 @@ public sealed unsafe class SnapshotFaultTests : IDisposable
         const long First = 5 * SegmentSize;
         var disk = new FaultyDisk { CanLink = canLink };
         using MappedFileQueue queue = Open();
-        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
-        {
-            for (int i = 0; i < 20; i++)
-                producer.Produce(new byte[100]);
-        }
-
-        Fill(queue.Producer, Many);
+        FillAfterTwentyOrders(queue);
         Thread thread = Thread.CurrentThread;
         disk.Before = (call, name) =>
         {
@@ -167,13 +161,7 @@ public sealed unsafe class SnapshotFaultTests : IDisposable
     {
         var disk = new FaultyDisk { CanLink = false };
         using MappedFileQueue queue = Open();
-        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
-        {
-            for (int i = 0; i < 20; i++)
-                producer.Produce(new byte[100]);
-        }
-
-        Fill(queue.Producer, Many);
+        FillAfterTwentyOrders(queue);
         queue.Flush();
         Thread thread = Thread.CurrentThread;
         disk.Before = (call, name) =>
@@ -279,6 +267,17 @@ public sealed unsafe class SnapshotFaultTests : IDisposable
         // Nothing happens here that the test did not ask for.
         Durability = DurabilityLevel.PageCache,
     };
+
+    private static void FillAfterTwentyOrders(MappedFileQueue queue)
+    {
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+        {
+            for (int i = 0; i < 20; i++)
+                producer.Produce(new byte[100]);
+        }
+
+        Fill(queue.Producer, Many);
+    }
 
     private static void Fill(MappedFileProducer producer, int count)
     {
