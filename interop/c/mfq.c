@@ -588,7 +588,7 @@ static mfq_status enter(const mfq_reader *r, struct place *p, mfq_error *error) 
     if (start < log_start) {
         mfqi_close_fd(r, &fd);
         return mfqi_fail(error, MFQ_E_OUT_OF_RANGE, p->offset,
-            "The messages here were removed: offset=%lld, first=%lld, path=%.90s.", (long long)p->offset,
+            "The messages here were removed: offset=%lld, logStart=%lld, path=%.90s.", (long long)p->offset,
             (long long)log_start, r->path);
     }
     if (fd < 0)

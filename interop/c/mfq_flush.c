@@ -1,5 +1,5 @@
 /*
- * Making messages durable, and what stands in the way of it (docs/DESIGN.md, section 4). Any process may lead a flush, one at a
+ * Making messages durable, and what is in the way of it (docs/DESIGN.md, section 4). Any process may lead a flush, one at a
  * time: the leader holds the kernel lock on `locks/flush`, which its death releases.
  *
  * leader                                                killed, or power lost, after it

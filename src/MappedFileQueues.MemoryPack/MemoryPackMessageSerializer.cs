@@ -5,7 +5,7 @@ using MemoryPack;
 namespace MappedFileQueues;
 
 /// <summary>
-/// Messages in the MemoryPack format. Writing allocates nothing; reading reads the bytes where they lie, and allocates the
+/// Messages in the MemoryPack format. Writing allocates nothing; reading reads the bytes where they are, and allocates the
 /// message alone. Any threads may use one instance at a time.
 /// </summary>
 /// <remarks>

@@ -17,7 +17,7 @@ public enum BridgeFault
     /// <summary>The source is not the one that the stream knows, or not as it was: replaced, cut back, restored.</summary>
     SourceChanged = 1,
 
-    /// <summary>The stream lacks what lies between two envelopes, because its retention removed it or it was replaced.</summary>
+    /// <summary>The stream lacks what is between two envelopes, because its retention removed it or it was replaced.</summary>
     Gap = 2,
 
     /// <summary>The target store holds something other than what the fetcher appended.</summary>

@@ -395,7 +395,7 @@ class Reader:
             first = files.log_start()
             if start < first:
                 raise OutOfRangeError(
-                    f"The messages here were removed: offset={offset}, first={first}, path={files.path}.", offset)
+                    f"The messages here were removed: offset={offset}, logStart={first}, path={files.path}.", offset)
             if fd < 0:
                 return False
             self._segment = _Segment(fd, start, self.segment_length)

@@ -59,7 +59,7 @@ internal sealed unsafe class AppendBuffer
     /// <summary>How many of its last bytes, once sealed, the next buffer begins with and writes.</summary>
     public int Carried => EndsFile ? 0 : End >= _alignedEnd ? End - _alignedEnd : End % AppendFileOptions.BlockLength;
 
-    /// <summary>Behind its bytes the file is done, and the next buffer begins the next file.</summary>
+    /// <summary>After its bytes the file is done, and the next buffer begins the next file.</summary>
     public bool EndsFile { get; set; }
 
     /// <summary>The first bytes.</summary>

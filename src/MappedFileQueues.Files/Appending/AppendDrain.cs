@@ -29,7 +29,7 @@ internal sealed class AppendDrain : IDisposable
         _gate = buffers.Gate;
     }
 
-    /// <summary>The first error; nothing can be appended behind bytes that are missing.</summary>
+    /// <summary>The first error; nothing can be appended after bytes that are missing.</summary>
     public AppendFailure? Failure => _failure;
 
     /// <summary>Bytes that the system has, counted from the opening. From any thread.</summary>

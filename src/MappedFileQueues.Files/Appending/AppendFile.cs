@@ -172,8 +172,8 @@ internal sealed class AppendFile : IDisposable
         FollowTruncation();
 
         // The room after the end of a file goes too when the length is set to what it is.
-        bool hasRoomBehind = _options.Preallocation == FilePreallocation.Fallocate && _roomEnd > End;
-        if (hasRoomBehind || _file.Length != End)
+        bool hasRoomAfterEnd = _options.Preallocation == FilePreallocation.Fallocate && _roomEnd > End;
+        if (hasRoomAfterEnd || _file.Length != End)
             _file.SetLength(End);
         _roomEnd = End;
     }

@@ -2,7 +2,7 @@ namespace MappedFileQueues.Files;
 
 /// <summary>
 /// An <see cref="AppendFileStream"/> could not write, flush or roll. Every later call throws the same error, since nothing can be
-/// appended behind missing bytes. The message says what was written and what was not.
+/// appended after missing bytes. The message says what was written and what was not.
 /// </summary>
 public sealed class AppendFileException : MappedFileQueueException
 {
@@ -25,7 +25,7 @@ public sealed class AppendFileException : MappedFileQueueException
     /// <summary>How many bytes, counted from the opening of the stream, the file holds without a gap.</summary>
     public long WrittenLength { get; }
 
-    /// <summary>How many bytes behind these were written by calls and are not in the file.</summary>
+    /// <summary>How many bytes after these were written by calls and are not in the file.</summary>
     public long UnwrittenLength { get; }
 
     /// <summary>How many bytes, counted from the opening of the stream, survive a power loss too.</summary>

@@ -11,7 +11,7 @@ namespace MappedFileQueues.Files.Appending;
 /// The file that a stream writes, the closed ones after it, and the next one, which a background thread prepares. One thread at
 /// a time uses it: the one that has the stream's draining role.
 /// <para>A roll, and what is there when the process dies after each step: (1) the file is cut to its true length and, where the
-/// level says so, flushed: as before, without zeros behind. (2) It gets its number: no current file; opening makes one. (3) The
+/// level says so, flushed: as before, without zeros after it. (2) It gets its number: no current file; opening makes one. (3) The
 /// next file, <see cref="RolledNames.Next"/> until now, gets the name. (4) With retention the oldest file is deleted, or becomes
 /// the next one, which is zeroed before it is used; an unfinished next file is deleted by the next opening, and nothing ever
 /// reads it. Where a step of these cannot be done, the file gets its name back and is continued, and the roll is tried again

@@ -5,7 +5,7 @@ using MappedFileQueues.Platform;
 namespace MappedFileQueues.Files.Appending;
 
 /// <summary>
-/// `NAME.roll-room` stands beside a file while a stream gives it room that reads as zeros. It says which file that is, and how
+/// `NAME.roll-room` is beside a file while a stream gives it room that reads as zeros. It says which file that is, and how
 /// long it was before: after a crash the next opening, whatever its options, cuts off the zeros at the end of that file, and of
 /// no other. It is set before the first zero, and deleted when the file is cut to its true length.
 /// <para>A mark that a crash left counts only for the same file (inode and time of creation), so a restored or copied file keeps

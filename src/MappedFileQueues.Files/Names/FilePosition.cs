@@ -31,7 +31,7 @@ public readonly record struct FilePosition : IParsable<FilePosition>
     /// </summary>
     internal uint? Check { get; }
 
-    /// <summary>Whether both lie in the same file.</summary>
+    /// <summary>Whether both are in the same file.</summary>
     /// <param name="other">The other place.</param>
     public bool IsInSameFileAs(FilePosition other) => File == other.File;
 

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Files;
 /// The lines of a UTF-8 text file of any length as spans of bytes. Nothing is copied or decoded, and the next blocks are read in
 /// the background. A line ends with \n or \r\n; the last one may lack its end. A byte order mark is skipped. Bytes are not
 /// checked to be valid UTF-8.
-/// <para>The spans lie in memory that the file is read into, not in a mapping of the file. The system kills a process that
+/// <para>The spans are in memory that the file is read into, not in a mapping of the file. The system kills a process that
 /// touches a mapped page after the end of a truncated file, and no check beforehand helps, because the truncation can happen
 /// between the check and the touch. Reading is also faster (docs/FILES.md).</para>
 /// <para>For one caller at a time. <see cref="StopFollowing"/> and <see cref="Dispose"/> may be called from any thread, and end a
@@ -146,7 +146,7 @@ public sealed class MappedFileLines : IDisposable
     }
 
     /// <summary>
-    /// Returns the next whole lines that lie in memory, with their ends, for the caller to split. Only the last line of the file
+    /// Returns the next whole lines that are in memory, with their ends, for the caller to split. Only the last line of the file
     /// may lack its end.
     /// </summary>
     /// <param name="lines">At least one line; valid until the next call.</param>

@@ -26,7 +26,7 @@ public sealed class ReadAheadStream : Stream
     private ReadBlock? _block;
     private int _offset;
 
-    /// <summary>Where the next byte lies while there is no block.</summary>
+    /// <summary>Where the next byte is while there is no block.</summary>
     private long _position;
 
     /// <summary>Opens a file; others may write, rename and delete it meanwhile.</summary>

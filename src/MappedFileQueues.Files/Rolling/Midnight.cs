@@ -16,17 +16,17 @@ internal static class Midnight
     {
         DateTime day = DateOf(time.UtcTicks, zone);
         long before = time.UtcTicks;
-        long behind = Math.Min(before + s_dayMax.Ticks, DateTimeOffset.MaxValue.UtcTicks);
-        while (behind - before > 1)
+        long after = Math.Min(before + s_dayMax.Ticks, DateTimeOffset.MaxValue.UtcTicks);
+        while (after - before > 1)
         {
-            long between = before + ((behind - before) / 2);
+            long between = before + ((after - before) / 2);
             if (DateOf(between, zone) > day)
-                behind = between;
+                after = between;
             else
                 before = between;
         }
 
-        return new DateTimeOffset(behind, TimeSpan.Zero);
+        return new DateTimeOffset(after, TimeSpan.Zero);
     }
 
     private static DateTime DateOf(long utcTicks, TimeZoneInfo zone) =>

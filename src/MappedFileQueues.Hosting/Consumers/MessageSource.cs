@@ -15,7 +15,7 @@ internal abstract class MessageSource<T> : IDisposable
     /// <summary>Reads the next message; reading it again is allowed.</summary>
     public abstract bool TryRead(out T message);
 
-    /// <summary>Reads the messages that are there; the reading position is behind them then. Call it after a wait.</summary>
+    /// <summary>Reads the messages that are there; the reading position is after them then. Call it after a wait.</summary>
     /// <param name="countMax">The most messages.</param>
     /// <param name="cancellationToken">Ends a wait for the first one.</param>
     /// <param name="messages">The messages, valid until the next call.</param>

@@ -71,7 +71,7 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
             findings.Data[$"lagSeconds:{lag.Name}"] = lag.Time.TotalSeconds;
             if (lag.Offset < look.Info!.LogStart)
                 findings.Unhealthy($"Consumer \"{lag.Name}\" was too far behind, and messages that it has not read were "
-                    + $"removed: offset={lag.Offset}, oldest={look.Info.LogStart}.");
+                    + $"removed: offset={lag.Offset}, logStart={look.Info.LogStart}.");
             if (lag.Bytes > options.LagBytesMax)
                 findings.Degraded($"Consumer \"{lag.Name}\" is behind: lag={lag.Bytes}, "
                     + $"{nameof(options.LagBytesMax)}={options.LagBytesMax}.");

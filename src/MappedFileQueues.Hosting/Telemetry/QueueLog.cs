@@ -57,7 +57,7 @@ internal static partial class QueueLog
         this ILogger logger, string queue, int slot, int processId, long offset, TimeSpan age);
 
     [LoggerMessage(113, LogLevel.Warning, "Queue {Queue}, consumer \"{Consumer}\": was too far behind, and messages that it has "
-        + "not read were removed: offset={Offset}, oldest={LogStart}")]
+        + "not read were removed: offset={Offset}, logStart={LogStart}")]
     public static partial void ConsumerDropped(
         this ILogger logger, string queue, string consumer, long offset, long logStart);
 

@@ -74,8 +74,8 @@ internal sealed class IndexShard(int tagBits)
         for (int at = Next(gap); _entries[at] != 0; at = Next(at))
         {
             int home = Home(_entries[at] >> (64 - tagBits));
-            bool isHomeBehindGap = gap <= at ? gap < home && home <= at : gap < home || home <= at;
-            if (isHomeBehindGap)
+            bool isHomeAfterGap = gap <= at ? gap < home && home <= at : gap < home || home <= at;
+            if (isHomeAfterGap)
                 continue;
             _entries[gap] = _entries[at];
             gap = at;

@@ -22,7 +22,7 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
 
     private SyncedMark? _mark;
     private bool _isMemoryWhole;
-    private long? _syncedBehind;
+    private long? _syncedAfter;
 
     /// <summary>Whether this position, which has no needle, is damaged.</summary>
     public bool IsDamage(long position)
@@ -40,7 +40,7 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
 
         bool isSynced = position < Math.Max(covered, _mark.SyncedOf(volume.Name));
         bool isDamage = isSynced || (next < end
-            ? _isMemoryWhole || !MayBeUnwritten(position, next) || SyncedBehind(next) > position
+            ? _isMemoryWhole || !MayBeUnwritten(position, next) || SyncedAfter(next) > position
             : hasLock && (_isMemoryWhole
                 ? !MayBeBeginning(position)
                 : IsAllThere(position) && !MayBeUnwritten(position, end)));
@@ -77,9 +77,9 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
     /// The highest position that a needle from here on gives as synced when it was written. Found once: the last needle's is the
     /// same.
     /// </summary>
-    private long SyncedBehind(long next)
+    private long SyncedAfter(long next)
     {
-        if (_syncedBehind is { } known)
+        if (_syncedAfter is { } known)
             return known;
         long synced = 0;
         using var scanner = new VolumeScanner(volume, next, end);
@@ -92,7 +92,7 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
                 scanner.TryResync(sequence, wholeNeedle: true);
         }
 
-        _syncedBehind = synced;
+        _syncedAfter = synced;
         return synced;
     }
 

@@ -30,7 +30,7 @@ internal sealed class PackFollower : IDisposable
     /// would find the same, and one look may read 200 MiB. Null: no such look, or there was the header of a needle that is being
     /// written.
     /// </summary>
-    private byte[]? _seenBehind;
+    private byte[]? _seenRest;
 
     public PackFollower(HeldDirectory directory, PackMeta meta, PackAccess access)
     {
@@ -99,7 +99,7 @@ internal sealed class PackFollower : IDisposable
 
     private void SetLast(Volume? last, uint lastNumber)
     {
-        (_last, _seenLength, _seenBehind) = (last, 0, null);
+        (_last, _seenLength, _seenRest) = (last, 0, null);
         _next = new VolumeName(lastNumber + 1, lastNumber + 1, 0);
     }
 
@@ -115,7 +115,7 @@ internal sealed class PackFollower : IDisposable
         if (hasMore)
         {
             new PackReplay(_core).Replay(last, last.Tail, isLast, proven: last.Tail);
-            _seenBehind = isLast && length > last.Tail ? Behind(last) : null;
+            _seenRest = isLast && length > last.Tail ? RestOf(last) : null;
         }
 
         _seenLength = length;
@@ -127,13 +127,13 @@ internal sealed class PackFollower : IDisposable
     private bool IsLastReplaced() => _hasIdentities && _last is { NeedlesLength: 0 } last
         && _directory.Identify(last.Name.Path) != last.File.Identity;
 
-    private bool IsAsSeen(Volume last) => _seenBehind is { } seen && Behind(last) is { } now && seen.AsSpan().SequenceEqual(now);
+    private bool IsAsSeen(Volume last) => _seenRest is { } seen && RestOf(last) is { } now && seen.AsSpan().SequenceEqual(now);
 
     /// <summary>
     /// The bytes at which the next needle would begin. Null if they are a valid header: the rest of that needle may arrive
     /// although the file keeps its length.
     /// </summary>
-    private static byte[]? Behind(Volume last)
+    private static byte[]? RestOf(Volume last)
     {
         byte[] header = new byte[NeedleLayout.HeaderLength];
         last.File.ReadAt(header, last.Tail);

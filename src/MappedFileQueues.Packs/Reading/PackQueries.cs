@@ -112,8 +112,8 @@ internal static class PackQueries
     }
 
     /// <summary>
-    /// The objects in the order in which they lie on disk. The enumeration holds references on the volumes until it ends,
-    /// whatever a compaction does meanwhile. It reports first what hides needles. Keys stand only in the volumes: it looks at
+    /// The objects in their order on disk. The enumeration holds references on the volumes until it ends,
+    /// whatever a compaction does meanwhile. It reports first what hides needles. Keys are only in the volumes: it looks at
     /// each object, and returns those whose key begins with the prefix.
     /// </summary>
     public static IEnumerable<PackEntry> Enumerate(

@@ -142,11 +142,11 @@ internal sealed class PackVerifier : IDisposable
         if (isOver)
             return;
         bool isLast = volume == _core.Volumes.InOrder[^1];
-        bool isBehind = scanner.TryResync(sequenceAbove: 0, wholeNeedle: true);
+        bool followsOne = scanner.TryResync(sequenceAbove: 0, wholeNeedle: true);
 
         // Beside a writer the needle may be complete by now.
         using var again = new VolumeScanner(own, own.Tail, end);
-        if ((isBehind || !isLast) && !again.TryNext(sequenceAbove: 0, wholeNeedle: true))
+        if ((followsOne || !isLast) && !again.TryNext(sequenceAbove: 0, wholeNeedle: true))
         {
             _damages.Add(PackDamage.At(own.Name, own.Tail, scanner.Position - own.Tail,
                 "There is no valid needle here, and what follows does not count."));

@@ -7,7 +7,7 @@ namespace MappedFileQueues.Packs.Writing;
 /// The lock for changes of a pack's tail, sequence or index. A thread whose puts wait for nothing else takes it a few hundred
 /// thousand times a second, and takes it again before a sleeping thread is awake. With a plain <see cref="Lock"/> the sleeping
 /// thread then waits for 100 ms, at each step of a durable put, a flush or a compaction. So threads of the latter kind announce
-/// that they wait, and puts stand back. <see cref="Thread.Interrupt"/> does not end their wait: a compaction that stopped between
+/// that they wait, and puts give way. <see cref="Thread.Interrupt"/> does not end their wait: a compaction that stopped between
 /// two entries would leave two volumes for one number.
 /// </summary>
 internal sealed class PackGate

@@ -333,7 +333,7 @@ public sealed class PackStore : IDisposable
     }
 
     /// <summary>
-    /// Enumerates the objects in the order in which they lie on disk. An object that exists during the whole enumeration appears
+    /// Enumerates the objects in their order on disk. An object that exists during the whole enumeration appears
     /// exactly once. An object that is put or deleted meanwhile may or may not appear. Takes 16 bytes of memory per object while
     /// it runs. Other calls continue.
     /// </summary>
@@ -348,7 +348,7 @@ public sealed class PackStore : IDisposable
         Enumerate(ReadOnlyMemory<byte>.Empty, onDamage);
 
     /// <summary>
-    /// Enumerates the objects whose key begins with these bytes, in the order in which they lie on disk. The index keeps no keys,
+    /// Enumerates the objects whose key begins with these bytes, in their order on disk. The index keeps no keys,
     /// so this reads the header and key of every object of the pack, in the order of the files, and costs as much as
     /// <see cref="Enumerate(Action{PackDamage}?)"/> but for what is returned (docs/PACKS.md, section 3). The rest is as there;
     /// damage is reported whatever its key.

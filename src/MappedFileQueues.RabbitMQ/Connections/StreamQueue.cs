@@ -128,7 +128,7 @@ internal static class StreamQueue
         {
             throw new EnvelopeFormatException(
                 $"{error.Message} stream={options.Stream}, place={streamOffset}. If a later version of the bridge wrote it, use "
-                + "that one; else go on without it (OnSourceChange).");
+                + "that one; else continue without it (OnSourceChange).");
         }
     }
 

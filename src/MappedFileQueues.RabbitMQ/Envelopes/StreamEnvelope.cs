@@ -6,7 +6,7 @@ namespace MappedFileQueues.RabbitMQ;
 
 /// <summary>
 /// What one broker message holds: a range of a store with the messages in it. For programs that read a stream themselves.
-/// Reading it allocates nothing; the records lie in the body's memory.
+/// Reading it allocates nothing; the records are in the body's memory.
 /// </summary>
 public readonly struct StreamEnvelope
 {
@@ -108,7 +108,7 @@ public readonly struct StreamEnvelope
             (last, end) = (offset, offset + size);
         }
 
-        // A reader leaves out whatever comes before To as fetched already. Behind the last record there is padding at most, and
+        // A reader leaves out whatever comes before To as fetched already. After the last record there is padding at most, and
         // that ends with its segment.
         if (To - end > StoreMeta.SegmentLengthMax || (From | To) % EnvelopeLayout.PlaceUnit != 0)
             throw Bad($"Its records do not explain its range: from={From}, to={To}, records={Count}", _records.Span);

@@ -10,7 +10,7 @@ namespace MappedFileQueues.RabbitMQ.Fetching;
 /// the envelope                                          is
 /// begins where its source was fetched up to             the next one
 /// begins before that                                    brought again, up to there
-/// begins behind that                                    ambiguous: messages are missing
+/// begins after that                                     ambiguous: messages are missing
 /// has a message across that                             ambiguous: the source was written anew
 /// is of a later epoch, and begins there                 the next one, after a power loss
 /// is of another epoch, and begins elsewhere             ambiguous: the source has changed
@@ -58,7 +58,7 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
                 $"Messages are missing in the stream: {where}, source offsets missing=up to {records.From}. The source's first "
                 + "envelope is not where its forwarder began. The stream's retention removed them before they were fetched, or "
                 + "the broker has lost them.",
-                "Go on behind them (OnSourceChange).");
+                "Continue after them (OnSourceChange).");
         }
 
         return 0;
@@ -75,7 +75,7 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
                     $"Messages are missing in the stream: {where}, from={place.To}, to={envelope.From}, "
                     + $"source offsets missing={envelope.From - place.To}. Its retention removed them, or the broker has lost "
                     + "them.",
-                    "Go on without them (OnSourceChange).");
+                    "Continue without them (OnSourceChange).");
             }
 
             if (!EndsWithin(envelope, place.To))
@@ -84,7 +84,7 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
                 BridgeFault.SourceChanged,
                 $"The source is not as it was: {where}, fetched={place.To}, which is within a message of it now. It was cut back "
                 + $"or restored, and written anew. Messages from {envelope.From} on may come again, or others in their place.",
-                "Go on with them (OnSourceChange).");
+                "Continue with them (OnSourceChange).");
             return 0;
         }
 
@@ -95,13 +95,13 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
             $"The source has changed its epoch: {where}, from={envelope.From} of epoch {envelope.Epoch}, fetched={place.To} of "
             + $"epoch {place.Epoch}. Messages from {Math.Min(envelope.From, place.To)} on may come again, or "
             + "others in their place.",
-            "Go on with them (OnSourceChange).");
+            "Continue with them (OnSourceChange).");
         return 0;
     }
 
     /// <summary>
     /// The beginning of the stream is missing, or what follows the last message that is done. What it held, only a later envelope
-    /// of the same source tells, and some sources send none any more; so the gap is reported, whatever comes behind it.
+    /// of the same source tells, and some sources send none any more; so the gap is reported, whatever comes after it.
     /// </summary>
     private void ReportGap(in StreamEnvelope? envelope, long streamOffset, long missing)
     {
@@ -119,10 +119,10 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
             BridgeFault.Gap,
             $"Messages are missing in the stream: stream={stream}, place={streamOffset}, places missing={missing}, "
             + $"source offsets missing={lost}. Its retention removed them before they were fetched, or the broker has lost them.",
-            "Go on behind them (OnSourceChange).");
+            "Continue after them (OnSourceChange).");
     }
 
-    /// <summary>Whether a place in the source is within one of the envelope's messages, behind its start.</summary>
+    /// <summary>Whether a place in the source is within one of the envelope's messages, after its start.</summary>
     private static bool EndsWithin(in StreamEnvelope envelope, long place)
     {
         if (envelope.From >= place || envelope.To <= place)

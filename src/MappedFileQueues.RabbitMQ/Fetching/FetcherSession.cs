@@ -224,7 +224,7 @@ internal sealed class FetcherSession(
     /// out.</summary>
     private void StartAgain(string change)
     {
-        onAmbiguous(BridgeFault.Gap, change, "Fetch into a new store, or go on from its first message (OnSourceChange).");
+        onAmbiguous(BridgeFault.Gap, change, "Fetch into a new store, or continue from its first message (OnSourceChange).");
         target.ForgetPlace();
         throw new BrokerException("The stream is another one than before, and is read from its first message on.");
     }

@@ -17,7 +17,7 @@ internal sealed class PositionFile : IDisposable
     /// <summary>What the file held; null if it was new, or held nothing whole.</summary>
     public FetchPosition? Position { get; private set; }
 
-    /// <summary>Where the file of a store lies.</summary>
+    /// <summary>Where the file of a store is.</summary>
     public static string PathOf(string storePath) => Path.Combine(storePath, "bridge.position");
 
     public static PositionFile Open(string storePath)

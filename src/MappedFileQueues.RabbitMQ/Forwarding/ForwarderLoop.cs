@@ -172,7 +172,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
                     BridgeFault.SourceChanged,
                     $"The stream holds another store and nothing of this one: {place}, other={other}. The store was replaced, "
                     + "both are to share the stream, or its retention has removed everything of this one.",
-                    "Go on (OnSourceChange) if that is meant.");
+                    "Continue (OnSourceChange) if that is meant.");
             }
             else if (cursor > Math.Max(source.StartOffset, source.LogStart))
             {
@@ -180,7 +180,7 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
                     BridgeFault.SourceChanged,
                     $"The stream holds nothing of the store, of which everything before the cursor was forwarded: {place}, "
                     + $"cursor={cursor}. The stream was deleted, or its retention has removed everything.",
-                    "For a second stream of a store, name another consumer (ConsumerName). Else go on from the cursor "
+                    "For a second stream of a store, name another consumer (ConsumerName). Else continue from the cursor "
                     + "(OnSourceChange), or reset the consumer.");
             }
 
@@ -206,22 +206,22 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
             + $"end={published} of epoch {source.Epoch}, cursor={cursor}. "
             + (isThere ? "The stream ends within a message of the store, which was cut back or restored, and written anew. " : "")
             + "Messages between the cursor and the stream's end are in the stream, and may be lost or others in the store.",
-            "Go on from the cursor (OnSourceChange), which may repeat some of them.");
+            "Continue from the cursor (OnSourceChange), which may repeat some of them.");
         return MoveTo(source, Math.Min(cursor, published));
     }
 
     private long MoveTo(SourceStore source, long offset)
     {
-        long oldest = source.LogStart;
-        if (offset < oldest)
+        long logStart = source.LogStart;
+        if (offset < logStart)
         {
             Ambiguous(
                 BridgeFault.SourceChanged,
                 $"The store does not hold any more what has to be forwarded next: store={source.StoreId}, "
-                + $"path={options.StorePath}, stream={options.Stream}, next={offset}, oldest={oldest}. Its retention or a trim "
-                + "has removed it.",
-                "Go on without it (OnSourceChange).");
-            offset = oldest;
+                + $"path={options.StorePath}, stream={options.Stream}, next={offset}, logStart={logStart}. Its retention or a "
+                + "trim has removed it.",
+                "Continue without it (OnSourceChange).");
+            offset = logStart;
         }
 
         try

@@ -43,7 +43,7 @@ internal sealed class ForwarderSession(
 
     /// <summary>
     /// Whether a record was on the way alone when the session ended. An envelope without records, at the beginning or where a
-    /// record went to the dead letters, says nothing against the record behind it when it is refused.
+    /// record went to the dead letters, says nothing against the record after it when it is refused.
     /// </summary>
     public bool WasCareful => _isCareful && _sentCount > 0;
 
@@ -55,7 +55,7 @@ internal sealed class ForwarderSession(
     {
         SentTo = from;
         writer.Begin(from);
-        // Says where the store stands. The next forwarder finds it beside its marker, whatever retention has removed before.
+        // Says how far the store is. The next forwarder finds it beside its marker, whatever retention has removed before.
         await PublishAsync(cancellationToken).ConfigureAwait(false);
         while (true)
         {
@@ -137,7 +137,7 @@ internal sealed class ForwarderSession(
 
     private async Task PublishAsync(CancellationToken cancellationToken)
     {
-        // What follows may begin behind padding. An envelope ends where the reader stands, so that no place is left out.
+        // What follows may begin after padding. An envelope ends where the reader is, so that no place is left out.
         long to = _consumer.Offset;
         if (options.DurableOnly)
             source.MakeDurable(to);

@@ -4,7 +4,7 @@ namespace MappedFileQueues.Tool.Bench;
 
 /// <summary>
 /// `mfq bench`: measures in 20 s what this disk and this machine give a user. Default options, new files, nothing prepared by
-/// hand. Each figure stands beside a raw loop that does the same without a queue; the two run in turn.
+/// hand. Each figure is beside a raw loop that does the same without a queue; the two run in turn.
 /// </summary>
 internal static class SmallBench
 {

@@ -16,7 +16,7 @@ internal sealed class StoreCheck
         _info = store.GatherInfo();
     }
 
-    /// <summary>Looks at the store; takes as long as a claim may stand if one does.</summary>
+    /// <summary>Looks at the store; takes as long as a claim may stay if one does.</summary>
     public static CheckResult Run(string storePath, CheckLimits limits)
     {
         using var store = ReadOnlyStore.Open(Path.GetFullPath(storePath), verifiesChecksum: false);
@@ -113,7 +113,7 @@ internal sealed class StoreCheck
         return age > TimeSpan.Zero ? age : TimeSpan.Zero;
     }
 
-    /// <summary>A claim that is seen once may be published a microsecond later; one that still stands is in the way.</summary>
+    /// <summary>A claim that is seen once may be published a microsecond later; one that is still there is in the way.</summary>
     private void CheckClaims()
     {
         if (_info.OpenClaims is not [{ } claim, ..])
@@ -125,7 +125,7 @@ internal sealed class StoreCheck
         if (still is not null)
         {
             Critical($"readers wait at a claim at offset {still.Offset} of slot {still.Slot}, pid {still.ProcessId}: "
-                + "let the process go on, end it, or `mfq fence`");
+                + "let the process continue, end it, or `mfq fence`");
         }
     }
 

@@ -53,7 +53,7 @@ internal sealed class MessageSource : IDisposable
     public long NextOffset => _reader?.Offset ?? _consumer.Offset;
 
     /// <summary>
-    /// If damage is stepped over: the damage at which the source stands, because nothing after it is certain to be a message;
+    /// If damage is stepped over: the damage where the source stopped, because nothing after it is certain to be a message;
     /// null at the end of the log.
     /// </summary>
     public QueueCorruptException? DamageAhead => _reader is null ? _log!.Reader.DamageAhead : _reader.DamageAhead;

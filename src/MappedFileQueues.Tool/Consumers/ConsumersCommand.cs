@@ -70,7 +70,7 @@ internal static class ConsumersCommand
         Argument<string> store = ToolOptions.Store();
         Argument<string> name = NameArgument();
         Option<QueueStart?> to = ToolOptions.Place(
-            "--to", "Where it goes on; `mfq consume --format json` shows offsets.", "earliest", "latest");
+            "--to", "Where it continues; `mfq consume --format json` shows offsets.", "earliest", "latest");
         to.Required = true;
         Option<bool> isGroup = GroupOption();
         StoreOptions opening = new();
@@ -98,7 +98,7 @@ internal static class ConsumersCommand
 
             return Result.Write(
                 parsed, new ConsumerPlace(consumer, offset), ToolJson.Default.ConsumerPlace,
-                $"{ConsumerName.Show(consumer)} goes on at offset {Report.Number(offset)}.");
+                $"{ConsumerName.Show(consumer)} continues at offset {Report.Number(offset)}.");
         });
     }
 

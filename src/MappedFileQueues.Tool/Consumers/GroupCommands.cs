@@ -72,7 +72,7 @@ internal static class GroupCommands
             if (now.HeldCount != held || now.HeldFor < wait)
             {
                 throw new ToolException(
-                    $"The member goes on by itself: group=\"{name}\", slot={number}. Nothing was taken from it.");
+                    $"The member continues by itself: group=\"{name}\", slot={number}. Nothing was taken from it.");
             }
 
             _ = queue.FenceGroupMember(name, number);

@@ -3,7 +3,7 @@ namespace MappedFileQueues.Tool.Consumers;
 /// <summary>Who has a place in a log: a consumer, or a group at the first message that is not done.</summary>
 /// <param name="Name">A consumer's name, or `group/NAME`, which no consumer has.</param>
 /// <param name="Offset">The place.</param>
-/// <param name="Lag">The bytes behind it.</param>
+/// <param name="Lag">The bytes after it.</param>
 /// <param name="LagTime">How long, at least, the message there has waited; null when nobody has noted a time.</param>
 internal sealed record LogFollower(string Name, long Offset, long Lag, TimeSpan? LagTime)
 {

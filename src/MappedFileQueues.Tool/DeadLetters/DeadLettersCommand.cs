@@ -54,7 +54,7 @@ internal static class DeadLettersCommand
             string path = parsed.GetRequiredValue(letters);
             long at = parsed.GetRequiredValue(offset);
             DeadLetter letter = LetterStore.Read(path).FirstOrDefault(letter => letter.LetterOffset == at)
-                ?? throw new ToolException($"No letter that was not settled lies there: offset={at}, "
+                ?? throw new ToolException($"No letter that was not settled is there: offset={at}, "
                     + $"path={Path.GetFullPath(path)}. `mfq deadletters list` shows those that there are.");
             // The message as text only where it is asked for: it may be long.
             return Result.Write(

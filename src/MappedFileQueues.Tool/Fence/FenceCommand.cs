@@ -22,12 +22,12 @@ internal static class FenceCommand
                 result.AddError($"SLOT is a number from 0 to {SlotLayout.SlotCount - 1}, not {number}.");
         });
         Option<TimeSpan?> after = ToolOptions.Wait(
-            "--after", "Take away only claims that stand unchanged for this long; default 1s.");
+            "--after", "Take away only claims that stay unchanged for this long; default 1s.");
         StoreOptions opening = new(lockHelp: null);
         return new Command(
             "fence",
-            "Take away the claims of a producer that stands still (stopped, frozen, in a debugger), so that readers go on: "
-                + "`mfq fence orders 3`. Its messages there are lost. When it goes on, the call that made the claim fails, and "
+            "Take away the claims of a producer that stands still (stopped, frozen, in a debugger), so that readers continue: "
+                + "`mfq fence orders 3`. Its messages there are lost. When it continues, the call that made the claim fails, and "
                 + "the next one succeeds.")
         {
             store, slot, after, opening,
@@ -42,7 +42,7 @@ internal static class FenceCommand
         }));
     }
 
-    /// <summary>Fences what stands; a signal during the wait has changed nothing.</summary>
+    /// <summary>Fences what has not moved; a signal during the wait has changed nothing.</summary>
     private static FenceResult Fence(StoreEngine queue, int slot, TimeSpan after, CancellationToken stopped)
     {
         MappedFileQueueInfo info = queue.GetInfo();
@@ -51,7 +51,7 @@ internal static class FenceCommand
             throw Nothing(queue, info, slot);
         ErrorLine.Write(
             $"Slot {slot} has {Report.Count(before.Length, "open claim")}, the first at offset {before[0].Offset}, "
-                + $"of pid {before[0].ProcessId}; waiting {after.TotalSeconds} s to see whether it goes on.",
+                + $"of pid {before[0].ProcessId}; waiting {after.TotalSeconds} s to see whether it continues.",
             ExitCodes.Success);
         if (stopped.WaitHandle.WaitOne(after))
             throw new OperationCanceledException(stopped);
@@ -59,7 +59,7 @@ internal static class FenceCommand
         MappedFileClaimInfo[] fenced =
             [.. before.Where(claim => still.Contains(claim.Offset) && queue.TryFence(claim.Offset, slot))];
         return fenced.Length > 0 ? new FenceResult(fenced) : throw new ToolException(
-            $"The producer goes on by itself: slot={slot}, pid={before[0].ProcessId}. Nothing was fenced.");
+            $"The producer continues by itself: slot={slot}, pid={before[0].ProcessId}. Nothing was fenced.");
     }
 
     private static ToolException Nothing(StoreEngine queue, MappedFileQueueInfo info, int slot)
@@ -70,7 +70,7 @@ internal static class FenceCommand
         {
             return new ToolException(
                 $"An Exclusive producer has the store, and it makes no claims: {place}, "
-                + $"pid={string.Join(",", info.ProducerProcesses)}. Let it go on, or end it.");
+                + $"pid={string.Join(",", info.ProducerProcesses)}. Let it continue, or end it.");
         }
 
         string others = info.OpenClaims.Count == 0

@@ -40,8 +40,8 @@ internal static class OperatorWords
         ("Open a new producer and produce the message again.", "Start the command again, from that message on."),
         ("Check ConfirmedOffset, or call Flush; do not produce the messages again.",
             "`mfq info` shows what is confirmed; do not produce the messages again."),
-        ("What lies before it can be read; restore the file, or run `mfq repair`.",
-            "What lies before it can be read; restore the file, run `mfq repair`, or read on with `mfq consume --skip-damage`."),
+        ("What is before it can be read; restore the file, or run `mfq repair`.",
+            "What is before it can be read; restore the file, run `mfq repair`, or read on with `mfq consume --skip-damage`."),
         ("Consumers read up to the damage; restore the file, or run `mfq repair`.",
             "Consumers read up to the damage; `mfq consume --skip-damage` also reads what is intact after it. Restore the file, "
             + "or run `mfq repair`."),

@@ -26,15 +26,15 @@ internal static class ProduceCommand
         Option<long?> segmentSize = ToolOptions.SegmentSize();
         Option<long?> maxUnconsumed = ToolOptions.Size(
             "--max-unconsumed", "Wait while the slowest consumer of the store is so far behind. Ctrl-C ends the wait.", 1);
-        Option<bool> behindDamage = ToolOptions.Flag(
-            "--behind-damage",
+        Option<bool> afterDamage = ToolOptions.Flag(
+            "--after-damage",
             "Append although the log is damaged before its end, so that consumers that do not skip damage will not get there. "
                 + "Without it the command refuses, if the last 256 MiB show the damage.");
         StoreOptions opening = new();
         Command command = new(
             "produce", "Append messages to a store, one for each line of the input: `mfq produce orders --lines orders.txt`.")
         {
-            store, lines, messages, size, segmentSize, maxUnconsumed, behindDamage, opening,
+            store, lines, messages, size, segmentSize, maxUnconsumed, afterDamage, opening,
         };
         command.Validators.Add(result =>
         {
@@ -56,7 +56,7 @@ internal static class ProduceCommand
             if (!target.IsNew)
             {
                 target.Open();
-                RefuseDamage(options.StorePath, isAllowed: parsed.GetValue(behindDamage));
+                RefuseDamage(options.StorePath, isAllowed: parsed.GetValue(afterDamage));
             }
 
             using Interruption interruption = new();
@@ -109,7 +109,7 @@ internal static class ProduceCommand
         if (!isAllowed)
         {
             throw new ToolException(
-                $"{found} Nothing was appended: restore the file, run `mfq repair`, or append anyway with --behind-damage.");
+                $"{found} Nothing was appended: restore the file, run `mfq repair`, or append anyway with --after-damage.");
         }
 
         ErrorLine.Write(found, ExitCodes.Success);

@@ -22,7 +22,7 @@ namespace MappedFileQueues.Tool.Repair;
 /// both files of a group                   made anew at the oldest message
 /// the retention policy                    removed: everything is kept until it is set again
 /// the control page                        left to the next opener, which makes it anew
-/// garbage behind everything known         left to the next opener, which cuts it off into `salvage/`
+/// garbage after everything known          left to the next opener, which cuts it off into `salvage/`
 /// </code>
 /// </summary>
 internal sealed class RepairPlan
@@ -98,7 +98,7 @@ internal sealed class RepairPlan
 
         if (damage.Offset >= _passed)
         {
-            _leftAlone.Add($"At offset {damage.Offset} the log ends for all that is known, and what stands behind it is no "
+            _leftAlone.Add($"At offset {damage.Offset} the log ends for all that is known, and what is after it is no "
                 + "message: the next program that opens the store alone cuts it off, and keeps it in salvage/.");
             return;
         }

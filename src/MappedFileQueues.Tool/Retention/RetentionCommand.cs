@@ -31,7 +31,7 @@ internal static class RetentionCommand
             bool isSet = IsGiven(maxBytes, maxAge, minFree);
             bool refines = IsGiven(dropUnread, unreadMax, noRecycle);
             if (((isSet || refines) && IsGiven(show, none)) || (IsGiven(show) && IsGiven(none)))
-                result.AddError("--show and --none stand alone.");
+                result.AddError("--show and --none go with no other option.");
             else if (refines && !isSet)
                 result.AddError("Give a limit: --max-bytes, --max-age or --min-free.");
         });

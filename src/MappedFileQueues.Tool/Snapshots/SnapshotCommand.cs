@@ -15,7 +15,7 @@ internal static class SnapshotCommand
         StoreOptions opening = new("How long to wait for a program that is opening the store; at least 30 s.");
         return new Command(
             "snapshot",
-            "Copy a store up to one offset while programs go on using it: `mfq snapshot orders backups/orders-1`. Full segments "
+            "Copy a store up to one offset while programs use it: `mfq snapshot orders backups/orders-1`. Full segments "
                 + "are shared with the copy by hard links where the file system allows that.")
         {
             store, target, keepId, opening,

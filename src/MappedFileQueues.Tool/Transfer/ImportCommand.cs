@@ -77,7 +77,7 @@ internal static class ImportCommand
         }
         catch (MappedFileQueueException error)
         {
-            throw new ToolException($"{error.Message} Imported before that: messages={number}. Go on with --skip {number}.");
+            throw new ToolException($"{error.Message} Imported before that: messages={number}. Continue with --skip {number}.");
         }
 
         target.Flush();

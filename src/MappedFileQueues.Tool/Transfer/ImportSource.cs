@@ -208,6 +208,6 @@ internal abstract class ImportSource
 
         private ToolException Wrong() => new(
             $"A line is no message: after={_count} messages. Each line is a JSON object with `text` or `base64`; correct it, and "
-                + $"go on with --skip {_count}.");
+                + $"continue with --skip {_count}.");
     }
 }

@@ -60,7 +60,7 @@ internal static class ReplayCommand
             }
             catch (MappedFileQueueException error)
             {
-                throw new ToolException($"{error.Message} Replayed before that: messages={target.Count}. Go on with "
+                throw new ToolException($"{error.Message} Replayed before that: messages={target.Count}. Continue with "
                     + $"--from {source.MessageOffset}.");
             }
         }

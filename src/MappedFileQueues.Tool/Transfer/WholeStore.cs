@@ -69,7 +69,7 @@ internal sealed class WholeStore : IDisposable
                 if (_source.TryRead(TimeSpan.Zero, out message))
                     return true;
                 if (_source.NextOffset == at && !IsAtClaim())
-                    throw new ToolException($"Nothing can be read at an offset, and the log goes on after it: offset={at}, "
+                    throw new ToolException($"Nothing can be read at an offset, and the log continues after it: offset={at}, "
                         + $"path={_plan.StorePath}. Run `mfq verify`.");
                 continue;
             }
@@ -78,7 +78,7 @@ internal sealed class WholeStore : IDisposable
             if (limit.Value.IsOver)
             {
                 throw new ToolException($"A producer has begun a message and does not finish it: offset={_source.NextOffset}, "
-                    + $"path={_plan.StorePath}. What is behind it was not read; let the producer go on, or end it (`mfq info` "
+                    + $"path={_plan.StorePath}. What is after it was not read; let the producer continue, or end it (`mfq info` "
                     + "shows its process), then try again.");
             }
 

@@ -102,7 +102,7 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
         foreach ((string file, long offset) in cursors.Lost.Where(cursor => !IsGroup(cursor.File)))
         {
             if (offset < log.FirstOffset)
-                Note(file, $"Its messages were removed: offset={offset}, oldest={log.FirstOffset}.", ResetOrRepair(file));
+                Note(file, $"Its messages were removed: offset={offset}, logStart={log.FirstOffset}.", ResetOrRepair(file));
             else
                 DamagedCursor(file, $"Its offset is not the start of a message: offset={offset}.", offset);
         }
@@ -110,7 +110,7 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
         foreach ((string file, long offset) in cursors.Ahead.Where(cursor => !IsGroup(cursor.File)))
         {
             if (IsAfterEnd(offset))
-                DamagedCursor(file, $"Its offset lies behind the end of the log: offset={offset}, end={log.EndOffset}.", offset);
+                DamagedCursor(file, $"Its offset is after the end of the log: offset={offset}, end={log.EndOffset}.", offset);
         }
     }
 

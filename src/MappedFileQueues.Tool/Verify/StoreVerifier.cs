@@ -68,10 +68,10 @@ internal sealed class StoreVerifier : IDisposable
         long start = _store.Window.StartOf(offset);
         SegmentMapping? segment = _store.Window.TryAcquire(start);
         if (segment is null)
-            return GoBehind(ref offset, null, null);
+            return TryContinueAfter(ref offset, null, null);
         try
         {
-            if (IsBehindAll(start))
+            if (IsAfterAll(start))
                 return false;
             _result.SegmentCount++;
             var scanner = new SegmentScanner(segment.File, start, SegmentLength, _store.Checksum);
@@ -80,7 +80,7 @@ internal sealed class StoreVerifier : IDisposable
                 Report(offset);
                 if (Judge(scanner, segment, offset - start, out ulong header) is not null)
                 {
-                    if (!GoBehind(ref offset, segment, scanner))
+                    if (!TryContinueAfter(ref offset, segment, scanner))
                         return false;
                     continue;
                 }
@@ -98,7 +98,7 @@ internal sealed class StoreVerifier : IDisposable
     }
 
     /// <summary>The segment was made after the check began.</summary>
-    private bool IsBehindAll(long start) => _segments.Count == 0 || start > _segments.Max;
+    private bool IsAfterAll(long start) => _segments.Count == 0 || start > _segments.Max;
 
     /// <summary>What is wrong with the frame at a position; null for a whole one. Free places are wrong too.</summary>
     private Fault? Judge(SegmentScanner scanner, SegmentMapping segment, long position, out ulong header)
@@ -111,7 +111,7 @@ internal sealed class StoreVerifier : IDisposable
                 return new Fault("short", "The file is too short.");
             header = scanner.HeaderAt(position);
             if (header == 0)
-                return new Fault("zeros", "The header is zero, and the log goes on behind it.", IsFree: true);
+                return new Fault("zeros", "The header is zero, and the log continues after it.", IsFree: true);
             if (!FrameHeader.IsPlausible(header, SegmentLength - position))
                 return new Fault("header", "No frame begins with this header.");
             FrameState state = FrameHeader.State(header);
@@ -156,7 +156,7 @@ internal sealed class StoreVerifier : IDisposable
     /// Something other than a frame is at the offset: finds out what, notes it, and continues after it; false where nothing
     /// continues.
     /// </summary>
-    private bool GoBehind(ref long offset, SegmentMapping? segment, SegmentScanner? scanner)
+    private bool TryContinueAfter(ref long offset, SegmentMapping? segment, SegmentScanner? scanner)
     {
         // First: what was there before the tail continued is looked at again afterwards.
         long passed = _store.PassedTo;
@@ -189,7 +189,7 @@ internal sealed class StoreVerifier : IDisposable
             return false;
         // A producer may have appended there, or made the file, since the first look.
         if (segment is null ? IsThere(offset) : Judge(Renew(scanner!), segment, offset - segment.Start, out _) is null)
-            return segment is not null || !IsBehindAll(_store.Window.StartOf(offset));
+            return segment is not null || !IsAfterAll(_store.Window.StartOf(offset));
         fault ??= new Fault("missing", "The segment's file is missing.");
         Add(new DamagedRange(offset, next < 0 ? null : next, FileOf(offset), fault.Kind, fault.Reason));
         if (next < 0)
@@ -229,8 +229,8 @@ internal sealed class StoreVerifier : IDisposable
             if (scanner is not null && scanner.TryReadHeader(offset - scanner.Start, out ulong header))
             {
                 long landing = offset - scanner.Start + FrameHeader.FrameLength(FrameHeader.Length(header));
-                if (scanner.TryReadHeader(landing, out ulong behind) && FrameHeader.State(behind) != FrameState.Claimed
-                    && scanner.IsWhole(behind, landing))
+                if (scanner.TryReadHeader(landing, out ulong after) && FrameHeader.State(after) != FrameState.Claimed
+                    && scanner.IsWhole(after, landing))
                     return scanner.Start + landing;
             }
         }

@@ -35,7 +35,7 @@ internal sealed class VersionOneFolder : IDisposable
                 + "`commitlog`, `offset` and no `queue.meta`.");
         }
 
-        // The producer's before the segments' lengths, and both before any message: 1.x may go on writing.
+        // The producer's before the segments' lengths, and both before any message: 1.x may continue to write.
         Producer = ReadOffset("producer.offset");
         Confirmed = ReadOffset("producer.confirmed.offset");
         Consumer = ReadOffset("consumer.offset");

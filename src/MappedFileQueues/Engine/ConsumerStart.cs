@@ -41,7 +41,7 @@ internal static unsafe class ConsumerStart
 
     /// <summary>The error for a consumer whose messages were removed.</summary>
     public static OffsetOutOfRangeException Removed(LogStore store, string name, long offset) => new(
-        $"The messages at the consumer's offset were removed: consumer=\"{name}\", offset={offset}, first={store.LogStart}, "
+        $"The messages at the consumer's offset were removed: consumer=\"{name}\", offset={offset}, logStart={store.LogStart}, "
         + $"path={store.Path}. Open it with OnOutOfRange, or reset the consumer.");
 
     /// <summary>Finds where a new consumer or reader starts.</summary>

@@ -68,7 +68,7 @@ internal sealed partial class StoreEngine
         using PlatformLock open = Store.TakeOpenLock();
         bool existed = GroupFile.Exists(Store.Directory, name);
         GroupFile.Remove(Store.Directory, name);
-        ConsumerCursors.NoteChange(Store.Control);
+        PlaceFiles.NoteChange(Store.Control);
         Store.CapacityWake.WakeIfAwaited();
         return existed;
     }
@@ -148,7 +148,7 @@ internal sealed partial class StoreEngine
             TimeProvider time = Store.Settings.TimeProvider;
             GroupFile.Make(Store.Directory, Store.Meta.StoreId, name,
                 new SavedGroup(Store.Control.Epoch, offset, []), time.GetUtcNow(), new GroupClock(time));
-            ConsumerCursors.NoteChange(Store.Control);
+            PlaceFiles.NoteChange(Store.Control);
             Store.CapacityWake.WakeIfAwaited();
             return;
         }

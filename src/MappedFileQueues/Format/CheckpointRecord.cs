@@ -4,7 +4,7 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Format;
 
 /// <summary>
-/// One of the two slots of `offset/producer.checkpoint`. The slots lie on two pages, so a torn write hits at most one:
+/// One of the two slots of `offset/producer.checkpoint`. The slots are on two pages, so a torn write hits at most one:
 /// <code>
 ///  0 8 offset    8 8 epoch   16 8 sequence   24 16 boot id   40 16 store id   56 4 zero   60 4 CRC-32C of all before
 /// </code>
@@ -12,7 +12,7 @@ namespace MappedFileQueues.Format;
 /// </summary>
 /// <param name="Offset">Everything before it is on disk and whole.</param>
 /// <param name="Epoch">Raised by each recovery that cut something off. A message's identity is (epoch, offset).</param>
-/// <param name="Sequence">Counts the records; even ones lie in slot 0.</param>
+/// <param name="Sequence">Counts the records; even ones are in slot 0.</param>
 /// <param name="BootId">The boot in which the record was written.</param>
 internal sealed record CheckpointRecord(long Offset, long Epoch, long Sequence, Guid BootId)
 {

@@ -11,7 +11,7 @@ internal static class LogLimits
     public const long OffsetMax = CursorWord.OffsetEnd - (4 * StoreMeta.SegmentLengthMax);
 
     /// <summary>
-    /// How much longer than a segment the file of a recycled one is. Behind what is allocated it may hold bytes of the segment
+    /// How much longer than a segment the file of a recycled one is. After what is allocated it may hold bytes of the segment
     /// that it was before.
     /// </summary>
     public const long RecycledMark = 4096;

@@ -44,31 +44,31 @@ internal sealed class ConsumerLag : IDisposable
     }
 
     /// <summary>The log start: what is before it counts no more.</summary>
-    public long Oldest { get; set; }
+    public long LogStart { get; set; }
 
     /// <summary>Where messages are numbered from 0.</summary>
     public long NumberedFrom { get; private set; }
 
     /// <summary>Counts up to an end, where that is asked for.</summary>
-    public void Begin(long oldest, long published, bool counts)
+    public void Begin(long logStart, long published, bool counts)
     {
-        (Oldest, _published, _counts) = (oldest, published, counts);
-        bool isKnown = _search.FindNewest(oldest, published) is not null;
-        NumberedFrom = isKnown ? _search.Origin : oldest;
-        if (!counts || (isKnown && published - oldest > StepMax))
+        (LogStart, _published, _counts) = (logStart, published, counts);
+        bool isKnown = _search.FindNewest(logStart, published) is not null;
+        NumberedFrom = isKnown ? _search.Origin : logStart;
+        if (!counts || (isKnown && published - logStart > StepMax))
             return;
         _counter = new MessageCounter(_directory, _meta, _checksum);
-        _counter.Count(oldest, published);
+        _counter.Count(logStart, published);
     }
 
     /// <summary>The messages from an offset on; null when they are not counted, or damage is in the way.</summary>
     public long? CountFrom(long offset)
     {
         if (!_counts || _counter is not null)
-            return _counter?.CountFrom(offset, Oldest);
+            return _counter?.CountFrom(offset, LogStart);
         try
         {
-            return _search.CountFrom(Math.Max(offset, Oldest), _published);
+            return _search.CountFrom(Math.Max(offset, LogStart), _published);
         }
         catch (QueueCorruptException)
         {
@@ -83,7 +83,7 @@ internal sealed class ConsumerLag : IDisposable
     {
         try
         {
-            return _search.FindNewest(Oldest, _published) is not { } newest ? null
+            return _search.FindNewest(LogStart, _published) is not { } newest ? null
                 : _published - newest.Offset > StepMax ? newest.Number
                 : _search.NumberAt(_published, _published);
         }

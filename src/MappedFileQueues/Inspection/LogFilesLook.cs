@@ -58,11 +58,11 @@ internal static unsafe class LogFilesLook
     /// <param name="meta">Its geometry.</param>
     /// <param name="control">The control page; null without one.</param>
     /// <param name="segments">The segments that there are, listed after the next two.</param>
-    /// <param name="oldest">The log start.</param>
+    /// <param name="logStart">The log start.</param>
     /// <param name="passed">What was published before the walk.</param>
     /// <param name="tail">Where the walk ended.</param>
     public static List<string> Look(
-        HeldDirectory directory, StoreMeta meta, ControlPage? control, SegmentStarts segments, long oldest, long passed,
+        HeldDirectory directory, StoreMeta meta, ControlPage? control, SegmentStarts segments, long logStart, long passed,
         long tail)
     {
         List<string> problems = [];
@@ -73,16 +73,16 @@ internal static unsafe class LogFilesLook
         if (control is not null && IsRecovered(meta, control) && control.CorruptAt is >= 0 and var at)
             problems.Add($"Producers are refused because of damage: offset={at}. {Remedy}");
         int count = problems.Count;
-        LookAtSegments(directory, meta, segments, oldest, passed, problems);
+        LookAtSegments(directory, meta, segments, logStart, passed, problems);
         if (problems.Count == count && tail < passed)
             problems.Add($"The log ends too early, or is damaged there: offset={tail}, reached before={passed}. {Remedy}");
         return problems;
     }
 
     private static void LookAtSegments(
-        HeldDirectory directory, StoreMeta meta, SegmentStarts segments, long oldest, long passed, List<string> problems)
+        HeldDirectory directory, StoreMeta meta, SegmentStarts segments, long logStart, long passed, List<string> problems)
     {
-        long expected = meta.StartOf(oldest);
+        long expected = meta.StartOf(logStart);
         foreach (long start in (long[])[.. segments.From(expected), long.MaxValue])
         {
             long end = Math.Min(start, passed) - 1;
@@ -92,7 +92,7 @@ internal static unsafe class LogFilesLook
             if (start >= passed)
                 return;
             expected = start + meta.SegmentLength;
-            if (FaultOf(directory, meta, start, isEdge: start <= oldest || expected >= passed) is { } fault)
+            if (FaultOf(directory, meta, start, isEdge: start <= logStart || expected >= passed) is { } fault)
                 problems.Add(fault);
         }
     }

@@ -199,7 +199,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     private long ReadCheckpoint() => new CheckpointFile(Directory, Meta.StoreId).Read()?.Offset ?? 0;
 
     /// <summary>
-    /// Whether the store was recovered in this boot, according to the control page or else the checkpoint. If not, what lies
+    /// Whether the store was recovered in this boot, according to the control page or else the checkpoint. If not, what is
     /// after the checkpoint may be cut off by the next opener.
     /// </summary>
     public bool IsOfThisBoot => LogFilesLook.IsThisBoot(RecoveredIn());

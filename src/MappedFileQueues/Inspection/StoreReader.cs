@@ -48,7 +48,7 @@ internal sealed unsafe class StoreReader : IDisposable
 
     public long Offset => _reader.Offset;
 
-    public long NextOffset => _reader.OffsetBehind;
+    public long NextOffset => _reader.NextOffset;
 
     public long MessageOffset => _reader.MessageOffset;
 
@@ -148,7 +148,7 @@ internal sealed unsafe class StoreReader : IDisposable
                 // After the look, as above.
                 if (_store.WasCut)
                 {
-                    GoOnBehindCut();
+                    ContinueAfterCut();
                     continue;
                 }
 
@@ -252,7 +252,7 @@ internal sealed unsafe class StoreReader : IDisposable
     /// A recovery has cut the store: continues at the same offset if nothing below it was cut off. Above the cut, the offset may
     /// be a frame's start again, with other messages before it.
     /// </summary>
-    private void GoOnBehindCut()
+    private void ContinueAfterCut()
     {
         _reader.PutBack();
         long offset = _reader.Offset;
@@ -286,7 +286,7 @@ internal sealed unsafe class StoreReader : IDisposable
         if (start.IsLatest)
         {
             long end = _store.FindLatest();
-            return _corruption == CorruptionPolicy.Throw ? end : FrameStarts.FindEndBehindDamage(_store, null, _corruption, end);
+            return _corruption == CorruptionPolicy.Throw ? end : FrameStarts.FindEndAfterDamage(_store, null, _corruption, end);
         }
 
         if (start.CountFromEnd is { } count)

@@ -51,7 +51,7 @@ internal static unsafe class StoreStatus
         ControlPage? control = page?.IsColdBlockValid(meta.StoreId) == true ? page : null;
         using var lag = new ConsumerLag(directory, meta, control, now);
         long passed = LogFilesLook.PassedTo(directory, meta, control);
-        long oldest = LogStartSearch.Find(directory, meta, control);
+        long logStart = LogStartSearch.Find(directory, meta, control);
         SegmentStarts segments = LogStartSearch.List(directory, meta);
         CheckpointRecord? checkpoint = new CheckpointFile(directory, meta.StoreId).Read();
         // The word is zero for a moment while a process that opens the store alone rewrites the page.
@@ -59,25 +59,25 @@ internal static unsafe class StoreStatus
         long confirmed = Math.Max(checkpoint?.Offset ?? 0, control is null ? 0 : SharedWord.ReadAcquire(control.Durable));
         List<MappedFileClaimInfo> claims = [];
         (long published, long tail) = Walk(
-            directory, meta, Math.Max(oldest, checkpoint?.Offset ?? 0), segments.Count == 0 ? 0 : segments.Max, claims,
+            directory, meta, Math.Max(logStart, checkpoint?.Offset ?? 0), segments.Count == 0 ? 0 : segments.Max, claims,
             isRecovered);
-        List<string> fileProblems = LogFilesLook.Look(directory, meta, page, segments, oldest, passed, tail);
-        if (fileProblems.Count > 0 && LogStartSearch.Find(directory, meta, control) != oldest)
+        List<string> fileProblems = LogFilesLook.Look(directory, meta, page, segments, logStart, passed, tail);
+        if (fileProblems.Count > 0 && LogStartSearch.Find(directory, meta, control) != logStart)
             return null; // Retention has removed what was to be looked at.
         if (published < LogStartSearch.Find(directory, meta, control))
             return null; // Retention has overtaken the walk.
-        lag.Begin(oldest, published, countsMessages);
+        lag.Begin(logStart, published, countsMessages);
         List<StoredCursor> problems = [];
-        long? messageCount = lag.CountFrom(oldest);
+        long? messageCount = lag.CountFrom(logStart);
         List<MappedFileConsumerInfo> consumers = FindConsumers(directory, published, lag, problems);
-        while (countsMessages && LogStartSearch.Find(directory, meta, control) is var logStart && logStart != oldest)
+        while (countsMessages && LogStartSearch.Find(directory, meta, control) is var raised && raised != logStart)
         {
             // A segment that was removed during the count may have been another one when it was read.
-            oldest = logStart;
-            if (published < oldest)
+            logStart = raised;
+            if (published < logStart)
                 return null;
-            lag.Oldest = oldest;
-            messageCount = lag.CountFrom(oldest);
+            lag.LogStart = logStart;
+            messageCount = lag.CountFrom(logStart);
             consumers = FindConsumers(directory, published, lag, problems);
         }
 
@@ -90,7 +90,7 @@ internal static unsafe class StoreStatus
         RetentionOptions? policy = ReadPolicy(directory, meta, out bool isPolicyDamaged);
         RetentionPlan plan = policy is null
             ? default
-            : RetentionPlan.Make(directory, meta, policy, oldest, published, now);
+            : RetentionPlan.Make(directory, meta, policy, logStart, published, now);
         IReadOnlyList<int>[] holders = directory.LockHolders(StoreNames.AttachedLock, StoreNames.ProducersLock);
         return new MappedFileQueueInfo
         {
@@ -100,7 +100,7 @@ internal static unsafe class StoreStatus
             SegmentSize = meta.SegmentLength,
             Created = meta.Created,
             Epoch = Math.Max(control?.Epoch ?? 0, checkpoint?.Epoch ?? 0),
-            LogStart = oldest,
+            LogStart = logStart,
             Retention = policy,
             IsRetentionDamaged = isPolicyDamaged,
             RetentionHeldBytes = plan.Goal - plan.Limit,

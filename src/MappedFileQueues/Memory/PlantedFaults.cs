@@ -88,7 +88,7 @@ internal enum PlantedFault
     /// <summary>A process that does not get `attached` alone assumes that a live process has recovered the store.</summary>
     AttachedUnrecovered,
 
-    /// <summary>Recovery leaves the bytes behind the tail.</summary>
+    /// <summary>Recovery leaves the bytes after the tail.</summary>
     RestNotZeroed,
 
     /// <summary>The checksum does not cover the frame's offset.</summary>

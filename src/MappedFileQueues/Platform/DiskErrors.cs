@@ -36,7 +36,7 @@ internal static class DiskErrors
     /// <summary>Something of that name exists.</summary>
     public const int EEXIST = 17;
 
-    /// <summary>The two names lie on different file systems.</summary>
+    /// <summary>The two names are on different file systems.</summary>
     public const int EXDEV = 18;
 
     /// <summary>The file system cannot map files.</summary>

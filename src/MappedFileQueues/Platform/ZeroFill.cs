@@ -27,7 +27,7 @@ internal static class ZeroFill
     public static QueueCorruptException TooShort(string path, long fileLength, long wanted) =>
         new(
             $"The file is shorter than its contents need: file={path}, length={fileLength}, needed={wanted}."
-                + " What lies before it can be read; restore the file.",
+                + " What is before it can be read; restore the file.",
             path,
             fileLength);
 

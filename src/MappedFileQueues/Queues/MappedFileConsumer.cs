@@ -40,7 +40,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// The offset after the current message, which a commit stores; <see cref="Offset"/> when there is none. One thread at a
     /// time.
     /// </summary>
-    public long NextOffset => _reader.OffsetBehind;
+    public long NextOffset => _reader.NextOffset;
 
     /// <summary>The stored offset. Everything before it is done.</summary>
     public long CommittedOffset => _core.CommittedOffset;
@@ -88,7 +88,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 
     /// <summary>Waits for the next message and deserializes it. If the deserializer throws, Commit skips that message.</summary>
     /// <typeparam name="TMessage">The message's type.</typeparam>
-    /// <param name="deserializer">Creates the message from bytes that lie in the mapping.</param>
+    /// <param name="deserializer">Creates the message from bytes in the mapping.</param>
     /// <returns>The message.</returns>
     public TMessage Consume<TMessage>(IMessageDeserializer<TMessage> deserializer)
     {
@@ -182,7 +182,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// Commit skips that message.
     /// </summary>
     /// <typeparam name="TMessage">The message's type.</typeparam>
-    /// <param name="deserializer">Creates the message from bytes that lie in the mapping.</param>
+    /// <param name="deserializer">Creates the message from bytes in the mapping.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>The message.</returns>
     /// <exception cref="InvalidOperationException">Another call of this consumer is waiting.</exception>
@@ -257,7 +257,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
 
     /// <summary>Like <see cref="AsChannelReader()"/>, with deserialized messages.</summary>
     /// <typeparam name="TMessage">The message's type.</typeparam>
-    /// <param name="deserializer">Creates the messages from bytes that lie in the mapping.</param>
+    /// <param name="deserializer">Creates the messages from bytes in the mapping.</param>
     /// <returns>The channel.</returns>
     public ChannelReader<TMessage> AsChannelReader<TMessage>(IMessageDeserializer<TMessage> deserializer)
     {
@@ -334,7 +334,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         if (!_reader.TryGetInCall(out byte* payload, out int length))
             return TryWait(timeout, cancellationToken, out message);
         if (PlantedFaults.Has(PlantedFault.CursorBeforeRead))
-            _core.Commit(_reader.OffsetBehind);
+            _core.Commit(_reader.NextOffset);
         message = MemoryMarshal.CreateReadOnlySpan(ref *payload, length);
         return true;
     }
@@ -345,7 +345,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         bool found = _reader.TryEndByGet(out byte* payload, out int length)
             || _core.TryWait(timeout, cancellationToken, out payload, out length);
         if (found && PlantedFaults.Has(PlantedFault.CursorBeforeRead))
-            _core.Commit(_reader.OffsetBehind);
+            _core.Commit(_reader.NextOffset);
         message = found ? new ReadOnlySpan<byte>(payload, length) : default;
         return found;
     }

@@ -37,7 +37,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     public long Offset => _reader.Offset;
 
     /// <inheritdoc cref="MappedFileConsumer.NextOffset"/>
-    public long NextOffset => _reader.OffsetBehind;
+    public long NextOffset => _reader.NextOffset;
 
     /// <summary>The stored offset. Everything before it is done.</summary>
     public long CommittedOffset => _core.CommittedOffset;

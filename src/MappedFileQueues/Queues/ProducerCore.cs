@@ -193,7 +193,7 @@ internal sealed class ProducerCore
     }
 
     /// <summary>
-    /// Appends messages now, or copies them and appends them when there is room, behind those that wait already. Waits for their
+    /// Appends messages now, or copies them and appends them when there is room, after those that wait already. Waits for their
     /// flush, too.
     /// </summary>
     /// <param name="messages">The messages.</param>

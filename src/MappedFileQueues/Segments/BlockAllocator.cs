@@ -76,7 +76,7 @@ internal sealed unsafe class BlockAllocator(
             return false;
         SegmentMapping mapping = window.TryAcquire(start)
             ?? throw new QueueCorruptException($"A segment is missing: offset={start + position}, "
-                + $"file={StoreNames.Segment(start)}. What lies before it can be read; restore the file, or run `mfq repair`.",
+                + $"file={StoreNames.Segment(start)}. What is before it can be read; restore the file, or run `mfq repair`.",
                 StoreNames.Segment(start), start + position);
         try
         {

@@ -162,7 +162,7 @@ internal sealed unsafe class SegmentMaker(
     }
 
     /// <summary>
-    /// Makes segments of spares behind those that exist, so that no producer waits until their names are on disk. All of them
+    /// Makes segments of spares after those that exist, so that no producer waits until their names are on disk. All of them
     /// cost one flush.
     /// </summary>
     /// <param name="start">The first start that has no segment; from the tail on there are all before it.</param>
@@ -367,7 +367,7 @@ internal sealed unsafe class SegmentMaker(
         string file = StoreNames.Segment(start);
         return new QueueCorruptException($"A file with the name of the next segment is too short: file={file}, "
             + $"length={length}, expected={window.SegmentLength}, offset={start}, path={directory.Path}."
-            + " What lies before it can be read. Restore the file, or move it away if it never held messages.", file, start);
+            + " What is before it can be read. Restore the file, or move it away if it never held messages.", file, start);
     }
 
     /// <summary>How many bytes of blocks a segment gets at first, where so many are wanted.</summary>

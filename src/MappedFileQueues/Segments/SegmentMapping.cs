@@ -65,7 +65,7 @@ internal sealed unsafe class SegmentMapping
     /// <summary>How many bytes are mapped; less than <see cref="SegmentLength"/> only when the file was truncated.</summary>
     public long Usable { get; }
 
-    /// <summary>Behind what is allocated there may be bytes of the segment that this file was before.</summary>
+    /// <summary>After what is allocated there may be bytes of the segment that this file was before.</summary>
     public bool IsRecycled { get; }
 
     /// <summary>The first byte of the mapping; null when nothing is left of the file.</summary>

@@ -258,7 +258,7 @@ internal sealed partial class Workload
     /// Its consumer continues where it was told. It skipped what was removed, from the place where it stood to the oldest message
     /// that is left, and that only if it may be dropped.
     /// </summary>
-    private void GoBehind(LabProcess process, MessagesSkippedEventArgs skipped, long before, LogEntry? expected)
+    private void TryContinueAfter(LabProcess process, MessagesSkippedEventArgs skipped, long before, LogEntry? expected)
     {
         string name = process.Consumer!.Name;
         long logStart = ControlWords.Of(_disk).LogStart;

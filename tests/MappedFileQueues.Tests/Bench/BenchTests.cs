@@ -1,6 +1,5 @@
 using System.Diagnostics;
 using System.Text.Json;
-using MappedFileQueues.Tests.Interop;
 using MappedFileQueues.Tests.Tool;
 
 namespace MappedFileQueues.Tests.Bench;
@@ -33,6 +32,7 @@ public sealed class BenchTests
     }
 
     [Fact]
+    [Trait("Category", "Laboratory")]
     public void Headline_TinyInput_WritesTheTableOfTheReadme()
     {
         using TempStore folder = new(createStoreFolder: true);
@@ -136,6 +136,7 @@ public sealed class BenchTests
     }
 
     [Fact]
+    [Trait("Category", "Laboratory")]
     public void BenchPacks_LongPut_PassesTheEndOfAVolumeAndShowsTheLongest()
     {
         using TempStore folder = new(createStoreFolder: true);
@@ -153,47 +154,6 @@ public sealed class BenchTests
         Assert.True(
             figures["pack_put_long_max"].GetProperty("value").GetDouble() * 1e3
                 >= figures["pack_put_long"].GetProperty("value").GetDouble());
-        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
-    }
-
-    /// <summary>Each figure checks what it read.</summary>
-    [Fact]
-    public void BenchInterop_TinyInput_WritesEveryFigure()
-    {
-        Assert.SkipUnless(InteropTools.Has("gcc"), "gcc is not installed");
-        Assert.SkipUnless(Directory.Exists("/usr/lib/python3/dist-packages/numpy"), "python3-numpy is not installed");
-        using TempStore folder = new(createStoreFolder: true);
-
-        ToolRun run = ToolRun.OfBench(["interop", .. s_tiny, "--dir", folder.StorePath, "--output", "json"]).Expect(0);
-
-        Dictionary<string, JsonElement> figures = JsonElement.Parse(run.Text).EnumerateArray()
-            .ToDictionary(figure => figure.GetProperty("name").GetString()!);
-        Assert.Equal(
-            [
-                "append", "append_c", "append_shared", "append_shared_c", "read", "read_c", "read_python", "roundtrip_c_p50",
-                "roundtrip_c_p99", "roundtrip_c_p999", "roundtrip_p50", "roundtrip_p99", "roundtrip_p999", "structs_python",
-            ],
-            figures.Keys.Order(StringComparer.Ordinal));
-        Assert.All(figures.Values, figure => Assert.True(figure.GetProperty("value").GetDouble() > 0));
-        Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
-    }
-
-    [Fact]
-    public void BenchGroups_TinyInput_WritesEveryFigure()
-    {
-        using TempStore folder = new(createStoreFolder: true);
-
-        ToolRun run = ToolRun.OfBench(["groups", .. s_tiny, "--dir", folder.StorePath, "--output", "json"]).Expect(0);
-
-        Dictionary<string, JsonElement> figures = JsonElement.Parse(run.Text).EnumerateArray()
-            .ToDictionary(figure => figure.GetProperty("name").GetString()!);
-        Assert.Equal(
-            [
-                "dedupe", "group_1", "group_2", "group_death", "group_single", "group_single_2", "produce_headers",
-                "produce_plain", "produce_stamped", "read_headers", "read_plain", "seek_number", "seek_time",
-            ],
-            figures.Keys.Order());
-        Assert.All(figures.Values, figure => Assert.True(figure.GetProperty("value").GetDouble() > 0));
         Assert.Empty(Directory.EnumerateFileSystemEntries(folder.StorePath));
     }
 
@@ -247,6 +207,7 @@ public sealed class BenchTests
     }
 
     [Fact]
+    [Trait("Category", "Laboratory")]
     public void Limits_TinyInput_ComparesWithTheCProgram()
     {
         SkipWithoutCompiler();
@@ -260,6 +221,7 @@ public sealed class BenchTests
     }
 
     [Fact]
+    [Trait("Category", "Laboratory")]
     public void LimitsProgram_TinyInput_CompilesWithoutWarningsAndPrintsEveryLoop()
     {
         SkipWithoutCompiler();

@@ -94,6 +94,7 @@ public sealed class MessageSharedContract() : QueueContract(QueueKind.Message, P
 public sealed class MessageExclusiveContract() : QueueContract(QueueKind.Message, ProducerMode.Exclusive, portable: false);
 
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class PortableStructSharedContract() : QueueContract(QueueKind.Struct, ProducerMode.Shared, portable: true);
 
 [Trait("Category", "Slow")]
@@ -103,4 +104,5 @@ public sealed class PortableStructExclusiveContract() : QueueContract(QueueKind.
 public sealed class PortableMessageSharedContract() : QueueContract(QueueKind.Message, ProducerMode.Shared, portable: true);
 
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class PortableMessageExclusiveContract() : QueueContract(QueueKind.Message, ProducerMode.Exclusive, portable: true);

@@ -31,7 +31,7 @@ public sealed class GroupRandomTests : IDisposable
     /// <summary>A seed in MFQ_GROUP_SEED runs alone.</summary>
     public static TheoryData<int> Seeds => Environment.GetEnvironmentVariable("MFQ_GROUP_SEED") is { } seed
         ? new TheoryData<int>(int.Parse(seed, CultureInfo.InvariantCulture))
-        : new TheoryData<int>(Enumerable.Range(1, 8));
+        : new TheoryData<int>(Enumerable.Range(1, 4));
 
     [Theory]
     [MemberData(nameof(Seeds))]
@@ -49,7 +49,7 @@ public sealed class GroupRandomTests : IDisposable
             from what in Gen.Choose(0, 99)
             from seed in Gen.Choose(0, 1000)
             select (what, seed);
-        RandomSteps.Check(step, 60, steps =>
+        RandomSteps.Check(step, 30, steps =>
         {
             string path = Path.Combine(_store.Root, $"any-{_runs++}");
             new Run(path).Go(steps);

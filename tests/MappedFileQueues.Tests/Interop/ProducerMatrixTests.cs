@@ -11,6 +11,7 @@ namespace MappedFileQueues.Tests.Interop;
 /// same order; of a producer that was killed, all that it said and at most one message more.
 /// </summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class ProducerMatrixTests
 {
     /// <summary>A laboratory may want more.</summary>

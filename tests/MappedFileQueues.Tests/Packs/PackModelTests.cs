@@ -14,7 +14,7 @@ namespace MappedFileQueues.Tests.Packs;
 [Trait("Category", "Slow")]
 public sealed class PackModelTests
 {
-    private const int RunsMax = 60;
+    private const int RunsMax = 30;
     private const int KeyCount = 26;
 
     internal enum Operation

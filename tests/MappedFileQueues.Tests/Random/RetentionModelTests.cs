@@ -11,7 +11,7 @@ namespace MappedFileQueues.Tests.Randomized;
 [Trait("Category", "Slow")]
 public sealed class RetentionModelTests
 {
-    private const int RunsMax = 30;
+    private const int RunsMax = 12;
 
     [Theory]
     [InlineData(ProducerMode.Shared, false)]

@@ -20,7 +20,7 @@ public sealed class InboxSampleTests : IDisposable
 
     [Fact]
     [Trait("Category", "Slow")]
-    public void Kill_AnyTime_EachPaymentIsBookedOnce() => Run(kills: 20);
+    public void Kill_AnyTime_EachPaymentIsBookedOnce() => Run(kills: 8);
 
     /// <summary>MFQ_INBOX_KILLS is the number of kills: 1,000 take four to nine minutes.</summary>
     [Fact]

@@ -22,7 +22,7 @@ public sealed class ConsumersTests : IDisposable
         Assert.Matches(@"billing +256 +384 +6 +no\n", ToolRun.Of("consumers", "list", _temp.StorePath).Expect(0).Text);
 
         ToolRun moved = ToolRun.Of("consumers", "reset", _temp.StorePath, "billing", "--to", "128").Expect(0);
-        Assert.Equal("billing goes on at offset 128.\n", moved.Text);
+        Assert.Equal("billing continues at offset 128.\n", moved.Text);
         Assert.Equal(128, Offset(Assert.Single(List())));
         ToolRun.Of("consumers", "reset", _temp.StorePath, "billing", "--to", "latest").Expect(0);
         Assert.Equal(640, Offset(Assert.Single(List())));
@@ -99,7 +99,7 @@ public sealed class ConsumersTests : IDisposable
         stop.Cancel();
         working.Join();
 
-        run.ExpectError("goes on by itself");
+        run.ExpectError("continues by itself");
         Assert.Null(failure);
     }
 

@@ -118,10 +118,10 @@ public sealed class DamagedStoreTests : IDisposable
         string[] before = StoreSnapshot.Of(Path.Combine(_temp.StorePath, "commitlog"));
 
         ToolRun.WithInput([.. "behind\n"u8], "produce", _temp.StorePath)
-            .ExpectError($"offset={OffsetOf(Damaged)}", FileOf(Damaged), "Nothing was appended", "--behind-damage");
+            .ExpectError($"offset={OffsetOf(Damaged)}", FileOf(Damaged), "Nothing was appended", "--after-damage");
         Assert.Equal(before, StoreSnapshot.Of(Path.Combine(_temp.StorePath, "commitlog")));
 
-        ToolRun meant = ToolRun.WithInput([.. "behind\n"u8], "produce", _temp.StorePath, "--behind-damage").Expect(0);
+        ToolRun meant = ToolRun.WithInput([.. "behind\n"u8], "produce", _temp.StorePath, "--after-damage").Expect(0);
         Assert.Contains($"offset={OffsetOf(Damaged)}", meant.Error, StringComparison.Ordinal);
         ToolRun last = ToolRun.Of("consume", _temp.StorePath, "--last", "1").Expect(0);
         Assert.Equal("behind\n", last.Text);

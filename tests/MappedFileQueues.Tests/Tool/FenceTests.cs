@@ -71,7 +71,7 @@ public sealed class FenceTests
         claim.Publish(100);
 
         Assert.Equal(1, fence.WaitForExit());
-        Assert.Contains("goes on by itself", fence.ErrorText, StringComparison.Ordinal);
+        Assert.Contains("continues by itself", fence.ErrorText, StringComparison.Ordinal);
         using MappedFileConsumer consumer = queue.OpenConsumer("all");
         Assert.True(consumer.TryConsume(out ReadOnlySpan<byte> message));
         Assert.Equal(100, message.Length);

@@ -459,7 +459,7 @@ public sealed partial class ImportVersionOneTests : IDisposable
     {
         int seed = Environment.TickCount;
         Random random = new(seed);
-        for (int run = 0; run < 300; run++)
+        for (int run = 0; run < 100; run++)
         {
             string path = Path.Combine(_temp.Root, $"{run}");
             int segmentSize = random.Next(21, 300);

@@ -202,7 +202,7 @@ public sealed class TransferTests : IDisposable
 
         int count = Read(store).Count;
         Assert.InRange(count, 50, 250);
-        Assert.Contains($"go on with --skip {count}", error, StringComparison.OrdinalIgnoreCase);
+        Assert.Contains($"continue with --skip {count}", error, StringComparison.OrdinalIgnoreCase);
         Assert.Contains("errno=28", error, StringComparison.Ordinal);
         error = ToolRun.Of("replay", store, disk.PathOf("second")).Expect(1).Error;
         Assert.Contains("Replayed before that: messages=", error, StringComparison.Ordinal);

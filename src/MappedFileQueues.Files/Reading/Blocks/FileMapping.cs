@@ -42,7 +42,7 @@ internal sealed class FileMapping(ReadableFile file, Type owner) : IDisposable
         return count;
     }
 
-    /// <summary>Ends the mapping; blocks that lie in it end with it.</summary>
+    /// <summary>Ends the mapping; blocks in it end with it.</summary>
     public void Dispose()
     {
         foreach (FileWindow window in _windows)
@@ -83,12 +83,12 @@ internal sealed class FileMapping(ReadableFile file, Type owner) : IDisposable
     }
 }
 
-/// <summary>A mapped part of a file, and how many blocks lie in it.</summary>
+/// <summary>A mapped part of a file, and how many blocks are in it.</summary>
 internal sealed unsafe class FileWindow(MappedRegion region, long position, Type owner) : IDisposable
 {
     private bool _isDisposed;
 
-    /// <summary>How many blocks lie in it.</summary>
+    /// <summary>How many blocks are in it.</summary>
     public int Users { get; set; }
 
     /// <summary>Whether it begins at or before the position and ends after it.</summary>

@@ -240,7 +240,7 @@ internal sealed class FileSequence
 
         // The oldest file is the one that is written again: those that are left come after it.
         Closed? found = IsKnownAsReused(current) ? OldestRolled(closed)
-            : place < 0 ? OldestBehind(folder, closed, current)
+            : place < 0 ? OldestAfter(folder, closed, current)
             : place + 1 < closed.Count && closed[place + 1].Naming == closed[place].Naming ? closed[place + 1] : null;
         if (found is not { } file)
         {
@@ -262,7 +262,7 @@ internal sealed class FileSequence
     /// The file was deleted or has a name of another kind. Files that were written later came later; of those with the same time,
     /// the one that was created later. Not a copy of it: who copies a log and deletes it has made no new lines.
     /// </summary>
-    private static Closed? OldestBehind(HeldDirectory folder, List<Closed> closed, ReadableFile current)
+    private static Closed? OldestAfter(HeldDirectory folder, List<Closed> closed, ReadableFile current)
     {
         Closed? oldest = null;
         (long, long) least = (long.MaxValue, long.MaxValue);

@@ -354,8 +354,8 @@ internal abstract unsafe class LogAppender : IProducerLanes
             : Crc32C.CopyAndAppend(crc, ref place, ref payload, length));
     }
 
-    private static FrameState StateInBatch(bool batchGoesOn) =>
-        batchGoesOn ? FrameState.PublishedInBatch : FrameState.Published;
+    private static FrameState StateInBatch(bool batchContinues) =>
+        batchContinues ? FrameState.PublishedInBatch : FrameState.Published;
 
     /// <summary>Writes the frames of a batch, complete except for the first header, which publishes them all.</summary>
     /// <returns>The first header.</returns>

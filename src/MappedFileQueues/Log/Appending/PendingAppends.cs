@@ -36,7 +36,7 @@ internal sealed class PendingAppends(LogStore store, ConsumerLimit limit) : IDis
         var append = new PendingAppend(this, appender, messages);
         lock (_lock)
         {
-            // Forget comes once, after the producer was closed: a call added later would wait behind those of other producers.
+            // Forget comes once, after the producer was closed: a call added later would wait after those of other producers.
             PublicNames.ThrowIfDisposed(_stopping || appender.IsDisposed, PublicNames.Producer);
             _thread ??= BackgroundThread.Start(Run, "async appends");
             _pending.AddLast(append);

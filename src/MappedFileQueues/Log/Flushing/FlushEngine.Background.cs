@@ -323,9 +323,9 @@ internal sealed unsafe partial class FlushEngine
         _store.Producers.Preparer?.ReleaseBelow(goal);
         try
         {
-            while (from < goal && GoesOn())
+            while (from < goal && Continues())
             {
-                _store.Window.WriteBack(from, GoesOn);
+                _store.Window.WriteBack(from, Continues);
                 from += _store.Window.SegmentLength;
             }
         }
@@ -338,7 +338,7 @@ internal sealed unsafe partial class FlushEngine
 
         _writtenBackTo = from;
 
-        bool GoesOn() => !_stopping && !IsAnyPending && !IsTickDue;
+        bool Continues() => !_stopping && !IsAnyPending && !IsTickDue;
     }
 
     private void ServeTick()
@@ -463,7 +463,7 @@ internal sealed unsafe partial class FlushEngine
         return new MappedFileQueueException("A message that was begun and is not finished is in the way of all flushes, and what "
             + $"was appended after it is not on disk: offset={confirmed}, slot={slot}, "
             + $"processes={string.Join(',', _store.Directory.LockHolders(StoreNames.SlotLock(slot))[0])}, path={_store.Path}. "
-            + "Let its process go on, or end it.");
+            + "Let its process continue, or end it.");
     }
 
     private static TimeSpan Left(long since, TimeSpan whole)

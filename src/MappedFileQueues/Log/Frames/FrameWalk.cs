@@ -20,7 +20,7 @@ internal unsafe struct FrameWalk(LogStore store)
     private enum AtClaim
     {
         /// <summary>Steps over it.</summary>
-        GoOn,
+        Continue,
 
         /// <summary>Ends there, unless the owner is dead: then the claim becomes padding.</summary>
         Repair,
@@ -58,7 +58,7 @@ internal unsafe struct FrameWalk(LogStore store)
         while (true)
         {
             long published = from;
-            Walk(from, NowLimit, AtClaim.GoOn, ref published);
+            Walk(from, NowLimit, AtClaim.Continue, ref published);
             long logStart = store.LogStart;
             if (published >= logStart)
                 return published;
@@ -105,7 +105,7 @@ internal unsafe struct FrameWalk(LogStore store)
     private long WalkOver(long from, long limit)
     {
         long published = from;
-        return Walk(from, limit, AtClaim.GoOn, ref published);
+        return Walk(from, limit, AtClaim.Continue, ref published);
     }
 
     /// <summary>

@@ -21,7 +21,7 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
     {
         var counter = new MessageCounter(directory, meta, checksum);
         counter.Count(from, to);
-        return counter.CountFrom(from, oldest: 0);
+        return counter.CountFrom(from, logStart: 0);
     }
 
     /// <summary>Counts all messages between two places that are frames' starts.</summary>
@@ -37,10 +37,10 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
     /// the way.
     /// </summary>
     /// <param name="offset">The frame's start.</param>
-    /// <param name="oldest">What is before it is gone, and counts no more.</param>
-    public long? CountFrom(long offset, long oldest)
+    /// <param name="logStart">What is before it is gone, and counts no more.</param>
+    public long? CountFrom(long offset, long logStart)
     {
-        offset = Math.Max(Math.Max(offset, oldest), _from);
+        offset = Math.Max(Math.Max(offset, logStart), _from);
         long? sum = 0;
         foreach ((long start, long? count) in _counts)
         {
@@ -59,20 +59,20 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
     /// </summary>
     /// <param name="count">How many.</param>
     /// <param name="end">The end of the published messages.</param>
-    /// <param name="findOldest">The log start now; retention may raise it meanwhile.</param>
+    /// <param name="findLogStart">The log start now; retention may raise it meanwhile.</param>
     /// <param name="corrupt">Makes the exception for a header that leads nowhere.</param>
-    public long FindFromEnd(long count, long end, Func<long> findOldest, Func<long, Exception> corrupt)
+    public long FindFromEnd(long count, long end, Func<long> findLogStart, Func<long, Exception> corrupt)
     {
         while (count > 0)
         {
-            long oldest = findOldest();
-            if (end <= oldest)
-                return oldest;
-            long from = Math.Max(meta.StartOf(end - 1), oldest);
+            long logStart = findLogStart();
+            if (end <= logStart)
+                return logStart;
+            long from = Math.Max(meta.StartOf(end - 1), logStart);
             if (!TryWalk(from, end, long.MaxValue, out long found, out long at)
                 || (found >= count && !TryWalk(from, end, found - count, out _, out at)))
             {
-                if (findOldest() == oldest)
+                if (findLogStart() == logStart)
                     throw corrupt(at);
                 continue;
             }

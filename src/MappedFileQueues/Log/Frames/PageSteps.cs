@@ -27,7 +27,7 @@ internal struct PageSteps(long first)
     /// <param name="from">The position to begin at.</param>
     /// <param name="needed">The pages must be there up to here.</param>
     /// <param name="limit">The pages may be requested up to here.</param>
-    /// <param name="written">An offset: frames are known to stand up to here.</param>
+    /// <param name="written">An offset: frames are known to be there up to here.</param>
     /// <returns>The position up to which the pages are there.</returns>
     public long MakeReadable(SegmentMapping segment, long from, long needed, long limit, long written)
     {

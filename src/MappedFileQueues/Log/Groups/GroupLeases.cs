@@ -448,7 +448,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
     }
 
     /// <summary>
-    /// Take over, steps 3 and 4; false when no single is free, or while it is not certain how the log goes on after damage.
+    /// Take over, steps 3 and 4; false when no single is free, or while it is not certain how the log continues after damage.
     /// </summary>
     private bool TryGiveBackAll(int range, LeaseBits bits, IRangeWalk walk)
     {

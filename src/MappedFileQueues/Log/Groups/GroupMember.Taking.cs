@@ -341,7 +341,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
                 // that was dropped.
                 if (_walkStart < _store.LogStart && _around.Retention.IsRemoved(_walkStart))
                     throw new OffsetOutOfRangeException($"The group's next messages were removed: offset={_walkStart}, "
-                        + $"first={_store.LogStart}, group=\"{Group}\", path={_store.Path}. "
+                        + $"logStart={_store.LogStart}, group=\"{Group}\", path={_store.Path}. "
                         + "Move with a seek, or open with OnOutOfRange.");
                 return Walk(long.MaxValue, offsets, out walkedTo);
             }
@@ -574,12 +574,12 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         if (isRemoved)
             NoteGap(offset, _store.LogStart);
         else
-            NoteDamage((QueueCorruptException)error, offset, FindBehind(lease, message));
+            NoteDamage((QueueCorruptException)error, offset, FindNext(lease, message));
         return true;
     }
 
     /// <summary>Where the message after this one begins, as far as its record tells.</summary>
-    private long FindBehind(GroupLease lease, int message)
+    private long FindNext(GroupLease lease, int message)
     {
         if (message + 1 < lease.Count)
             return lease.Offsets[message + 1];

@@ -91,19 +91,19 @@ internal sealed class IndexFile : IDisposable
     /// </summary>
     /// <param name="directory">The store.</param>
     /// <param name="checksum">The checksum of its frames.</param>
-    /// <param name="oldest">The log start, or a later place to begin at.</param>
+    /// <param name="logStart">The log start, or a later place to begin at.</param>
     /// <param name="end">The end of what is published, or an earlier place to end at.</param>
     /// <param name="isBefore">Whether a place is before it. True for all places up to one, false for those after it.</param>
     public IndexEntry? FindPlace(
-        HeldDirectory directory, FrameChecksum checksum, long oldest, long end, Func<IndexEntry, bool> isBefore)
+        HeldDirectory directory, FrameChecksum checksum, long logStart, long end, Func<IndexEntry, bool> isBefore)
     {
-        IndexEntry? counted = Counted is { } place && place.Offset >= oldest && place.Offset <= end && isBefore(place)
+        IndexEntry? counted = Counted is { } place && place.Offset >= logStart && place.Offset <= end && isBefore(place)
             ? place
             : null;
         long last = end;
         for (int i = 0; i < MistrustedMax; i++)
         {
-            IndexEntry? entry = FindLastBefore(oldest, last, isBefore);
+            IndexEntry? entry = FindLastBefore(logStart, last, isBefore);
             if (entry is null || entry.Value.Offset < counted?.Offset)
                 (entry, counted) = (counted, null);
             if (entry is not { } found)
@@ -114,16 +114,16 @@ internal sealed class IndexFile : IDisposable
         }
 
         var origin = new IndexEntry(Page.Origin, 0, IndexEntry.NoTime);
-        return Page.Origin >= oldest && Page.Origin <= end && isBefore(origin)
+        return Page.Origin >= logStart && Page.Origin <= end && isBefore(origin)
             && (Page.Origin == end || IsThere(directory, checksum, Page.Origin))
             ? origin
             : null;
     }
 
     /// <summary>The first place from an offset on, up to another; as <see cref="FindPlace"/>.</summary>
-    public IndexEntry? FindFirstPlace(HeldDirectory directory, FrameChecksum checksum, long oldest, long end)
+    public IndexEntry? FindFirstPlace(HeldDirectory directory, FrameChecksum checksum, long logStart, long end)
     {
-        long first = oldest;
+        long first = logStart;
         for (int i = 0; i < MistrustedMax; i++)
         {
             if (FindFirst(first, end) is not { } entry)
@@ -133,7 +133,7 @@ internal sealed class IndexFile : IDisposable
             first = entry.Offset + 1;
         }
 
-        return FindPlace(directory, checksum, oldest, end, static _ => true);
+        return FindPlace(directory, checksum, logStart, end, static _ => true);
     }
 
     /// <summary>Whether there is an entry for the step that an offset is in, at it or before it.</summary>
@@ -240,15 +240,15 @@ internal sealed class IndexFile : IDisposable
         PlantedFaults.Has(PlantedFault.IndexStaleTrusted) || WholeFrames.Begins(directory, _meta, checksum, offset);
 
     /// <summary>The last entry between two offsets that is before what is looked for: by halves, because entries rise.</summary>
-    private IndexEntry? FindLastBefore(long oldest, long end, Func<IndexEntry, bool> isBefore)
+    private IndexEntry? FindLastBefore(long logStart, long end, Func<IndexEntry, bool> isBefore)
     {
         IndexEntry? best = null;
         long high = Page.StepOf(end);
-        long low = Math.Max(Page.StepOf(oldest), high - (1L << Page.CountBits) + 1);
+        long low = Math.Max(Page.StepOf(logStart), high - (1L << Page.CountBits) + 1);
         // At first the last one of all: it often is the one.
         for (long middle = high; low <= high; middle = (low + high) / 2)
         {
-            IndexEntry? entry = FindLast(low, middle, oldest, end);
+            IndexEntry? entry = FindLast(low, middle, logStart, end);
             if (entry is { } found && isBefore(found))
             {
                 best = found;

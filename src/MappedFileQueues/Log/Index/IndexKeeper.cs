@@ -141,8 +141,8 @@ internal sealed class IndexKeeper(LogStore store)
     /// <summary>Takes up the newest place whose number is known, or begins a series at the log start.</summary>
     private bool TryTakeUp(IndexFile? file, long goal)
     {
-        long oldest = store.LogStart;
-        bool isOwnIn = _page is not null && _counted.Offset >= oldest && _counted.Offset <= goal;
+        long logStart = store.LogStart;
+        bool isOwnIn = _page is not null && _counted.Offset >= logStart && _counted.Offset <= goal;
         if (file is null && isOwnIn)
         {
             // The file was removed under this queue.
@@ -151,11 +151,11 @@ internal sealed class IndexKeeper(LogStore store)
                 return file is not null;
         }
 
-        IndexEntry? place = file?.FindPlace(store.Directory, store.Checksum, oldest, goal, static _ => true);
+        IndexEntry? place = file?.FindPlace(store.Directory, store.Checksum, logStart, goal, static _ => true);
         if (isOwnIn && file?.Page == _page && !(place?.Offset > _counted.Offset))
             return true;
         if (place is null)
-            return Begin(oldest);
+            return Begin(logStart);
         TakeUp(file!, place.Value);
         return true;
     }
@@ -273,11 +273,11 @@ internal sealed class IndexKeeper(LogStore store)
     private void WidenIfFull(IndexFile file)
     {
         IndexPage page = file.Page;
-        long oldest = store.LogStart;
-        if (page.StepOf(_counted.Offset) - page.StepOf(oldest) < (1L << page.CountBits) - 1)
+        long logStart = store.LogStart;
+        if (page.StepOf(_counted.Offset) - page.StepOf(logStart) < (1L << page.CountBits) - 1)
             return;
         _page = page with { StepBits = page.StepBits + 1 };
-        file.CopyTo(store.Directory, store.Meta, _page, oldest, _counted.Offset);
+        file.CopyTo(store.Directory, store.Meta, _page, logStart, _counted.Offset);
         _lastStep = _page.StepOf(_counted.Offset);
     }
 }

@@ -17,10 +17,10 @@ namespace MappedFileQueues.Log.Index;
 /// <param name="directory">The store.</param>
 /// <param name="meta">Its geometry.</param>
 /// <param name="checksum">The checksum of its frames.</param>
-/// <param name="findOldest">The log start now; retention may raise it meanwhile.</param>
+/// <param name="findLogStart">The log start now; retention may raise it meanwhile.</param>
 /// <param name="corrupt">Makes the exception for a header that leads nowhere.</param>
 internal sealed class MessageSearch(
-    HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, Func<long> findOldest, Func<long, Exception> corrupt)
+    HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, Func<long> findLogStart, Func<long, Exception> corrupt)
     : IDisposable
 {
     private readonly IndexFile? _index = IndexFile.TryOpen(directory, meta);
@@ -29,7 +29,7 @@ internal sealed class MessageSearch(
     private IndexEntry? _newest;
 
     /// <summary>The log start whose number is known, and the number.</summary>
-    private (long Offset, long Number) _oldest = (-1, 0);
+    private (long Offset, long Number) _atLogStart = (-1, 0);
 
     public MessageSearch(LogView log)
         : this(log.Directory, log.Meta, log.Checksum, () => log.LogStart, at => Corrupt(log, at))
@@ -43,10 +43,10 @@ internal sealed class MessageSearch(
     /// The newest place of the index, as it was when it was asked for first, as long as the log holds it. Null where no index
     /// tells numbers: then they count from the log start.
     /// </summary>
-    public IndexEntry? FindNewest(long oldest, long end)
+    public IndexEntry? FindNewest(long logStart, long end)
     {
-        if (_newest is null || _newest.Value.Offset < oldest)
-            _newest = FindPlace(oldest, end, static _ => true);
+        if (_newest is null || _newest.Value.Offset < logStart)
+            _newest = FindPlace(logStart, end, static _ => true);
         return _newest;
     }
 
@@ -56,14 +56,14 @@ internal sealed class MessageSearch(
     {
         while (true)
         {
-            long oldest = findOldest();
-            if (offset < oldest || offset > end)
+            long logStart = findLogStart();
+            if (offset < logStart || offset > end)
                 throw new OffsetOutOfRangeException("The log does not hold the offset, so there is no number: "
-                    + $"offset={offset}, first={oldest}, end={end}, path={directory.Path}.");
-            if (TryGetStart(oldest, end, place => place.Offset <= offset, out IndexEntry from, out long at)
-                && TryWalk(from, offset, static _ => false, out IndexEntry reached, out at) && from.Offset >= findOldest())
+                    + $"offset={offset}, logStart={logStart}, end={end}, path={directory.Path}.");
+            if (TryGetStart(logStart, end, place => place.Offset <= offset, out IndexEntry from, out long at)
+                && TryWalk(from, offset, static _ => false, out IndexEntry reached, out at) && from.Offset >= findLogStart())
                 return reached.Number;
-            ThrowIfStill(oldest, at);
+            ThrowIfStill(logStart, at);
         }
     }
 
@@ -72,14 +72,14 @@ internal sealed class MessageSearch(
     {
         while (true)
         {
-            long from = Math.Max(offset, findOldest());
+            long from = Math.Max(offset, findLogStart());
             if (from >= end)
                 return 0;
             try
             {
                 return NumberAt(end, end) - NumberAt(from, end);
             }
-            catch (OffsetOutOfRangeException) when (from < findOldest())
+            catch (OffsetOutOfRangeException) when (from < findLogStart())
             {
                 // Retention has overtaken it.
             }
@@ -92,10 +92,10 @@ internal sealed class MessageSearch(
     {
         while (true)
         {
-            long oldest = findOldest();
-            if (TryGetStart(oldest, end, place => place.Number <= number, out IndexEntry from, out long at)
+            long logStart = findLogStart();
+            if (TryGetStart(logStart, end, place => place.Number <= number, out IndexEntry from, out long at)
                 && (number < from.Number || TryWalk(from, end, here => here.Number == number, out from, out at))
-                && oldest == findOldest())
+                && logStart == findLogStart())
             {
                 return from.Number == number
                     ? from.Offset
@@ -104,7 +104,7 @@ internal sealed class MessageSearch(
                         + $"{(number < from.Number ? "first" : "next")}={from.Number}, path={directory.Path}.");
             }
 
-            ThrowIfStill(oldest, at);
+            ThrowIfStill(logStart, at);
         }
     }
 
@@ -119,15 +119,15 @@ internal sealed class MessageSearch(
         long wanted = IndexEntry.TimeFrom(time);
         while (true)
         {
-            long oldest = findOldest();
-            IndexEntry from = FindPlace(oldest, end, place => place.Time < wanted)
-                ?? new IndexEntry(oldest, 0, IndexEntry.NoTime);
+            long logStart = findLogStart();
+            IndexEntry from = FindPlace(logStart, end, place => place.Time < wanted)
+                ?? new IndexEntry(logStart, 0, IndexEntry.NoTime);
             // What no flush has counted will get a time of now or later.
-            long countedTo = now >= time ? long.MaxValue : FindNewest(oldest, end)?.Offset ?? oldest;
+            long countedTo = now >= time ? long.MaxValue : FindNewest(logStart, end)?.Offset ?? logStart;
             if (TryWalk(from, end, here => here.Time == IndexEntry.NoTime ? here.Offset < countedTo : here.Time >= wanted,
-                out IndexEntry reached, out long at) && from.Offset >= findOldest())
+                out IndexEntry reached, out long at) && from.Offset >= findLogStart())
                 return reached.Offset;
-            ThrowIfStill(oldest, at);
+            ThrowIfStill(logStart, at);
         }
     }
 
@@ -141,7 +141,7 @@ internal sealed class MessageSearch(
     /// <param name="marks">The marks of time that checkpoints leave.</param>
     public TimeSpan? AgeFrom(long offset, long end, DateTimeOffset now, List<TimeMark> marks)
     {
-        offset = Math.Max(offset, findOldest());
+        offset = Math.Max(offset, findLogStart());
         if (!TryWalk(new IndexEntry(offset, 0, IndexEntry.NoTime), end, static _ => true, out IndexEntry message, out _))
             return null;
         if (message.Offset >= end)
@@ -165,41 +165,41 @@ internal sealed class MessageSearch(
         return log.Corrupt(at, 0);
     }
 
-    private void ThrowIfStill(long oldest, long at)
+    private void ThrowIfStill(long logStart, long at)
     {
-        if (findOldest() == oldest)
+        if (findLogStart() == logStart)
             throw corrupt(at);
     }
 
-    private IndexEntry? FindPlace(long oldest, long end, Func<IndexEntry, bool> isBefore) =>
-        _index?.FindPlace(directory, checksum, oldest, end, isBefore);
+    private IndexEntry? FindPlace(long logStart, long end, Func<IndexEntry, bool> isBefore) =>
+        _index?.FindPlace(directory, checksum, logStart, end, isBefore);
 
     /// <summary>The place in the index before what is wanted, or else the log start with its number.</summary>
-    private bool TryGetStart(long oldest, long end, Func<IndexEntry, bool> isBefore, out IndexEntry from, out long at)
+    private bool TryGetStart(long logStart, long end, Func<IndexEntry, bool> isBefore, out IndexEntry from, out long at)
     {
-        at = oldest;
-        if (FindPlace(oldest, end, isBefore) is { } place)
+        at = logStart;
+        if (FindPlace(logStart, end, isBefore) is { } place)
         {
             from = place;
             return true;
         }
 
-        from = new IndexEntry(oldest, _oldest.Number, IndexEntry.NoTime);
-        if (_oldest.Offset == oldest)
+        from = new IndexEntry(logStart, _atLogStart.Number, IndexEntry.NoTime);
+        if (_atLogStart.Offset == logStart)
             return true;
         long number = 0;
-        IndexEntry? newest = FindNewest(oldest, end);
+        IndexEntry? newest = FindNewest(logStart, end);
         if (newest is not null)
         {
-            IndexEntry first = _index!.FindFirstPlace(directory, checksum, oldest, end) ?? newest.Value;
-            var start = new IndexEntry(oldest, 0, IndexEntry.NoTime);
+            IndexEntry first = _index!.FindFirstPlace(directory, checksum, logStart, end) ?? newest.Value;
+            var start = new IndexEntry(logStart, 0, IndexEntry.NoTime);
             if (!TryWalk(start, first.Offset, static _ => false, out IndexEntry there, out at))
                 return false;
             number = first.Number - there.Number;
         }
 
-        _oldest = (oldest, number);
-        from = new IndexEntry(oldest, number, IndexEntry.NoTime);
+        _atLogStart = (logStart, number);
+        from = new IndexEntry(logStart, number, IndexEntry.NoTime);
         return true;
     }
 

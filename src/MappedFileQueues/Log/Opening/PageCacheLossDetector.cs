@@ -107,7 +107,7 @@ internal sealed unsafe class PageCacheLossDetector(
     }
 
     /// <summary>
-    /// A recycled segment holds old bytes behind what is allocated. Its first part was zeroed before it got its name, whatever
+    /// A recycled segment holds old bytes after what is allocated. Its first part was zeroed before it got its name, whatever
     /// the word says, which may be older than the segment.
     /// </summary>
     private long EndOfZeros(PlatformFile file, long segment, bool isTail)

@@ -166,7 +166,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             return null;
         }
 
-        // Behind a damaged payload that was flushed the log continues; a reader of that message gets the error.
+        // After a damaged payload that was flushed the log continues; a reader of that message gets the error.
         return fault == TailFault.Damage || scanner.IsWhole(header, position) ? null : new TailSearchResult(offset, fault);
     }
 

@@ -64,7 +64,7 @@ internal static unsafe class FrameStarts
         }
         catch (QueueCorruptException) when (policy != CorruptionPolicy.Throw)
         {
-            return FindEndBehindDamage(store, retention, policy, from);
+            return FindEndAfterDamage(store, retention, policy, from);
         }
     }
 
@@ -77,7 +77,7 @@ internal static unsafe class FrameStarts
         });
 
     /// <summary>Like <see cref="FindEnd"/>, but reads. It does not chase a fast producer forever.</summary>
-    public static long FindEndBehindDamage(LogView log, RetentionThread? retention, CorruptionPolicy policy, long from) =>
+    public static long FindEndAfterDamage(LogView log, RetentionThread? retention, CorruptionPolicy policy, long from) =>
         ReadOn(log, retention, policy, from, log.Window.StartOf(log.PassedTo) + log.Window.SegmentLength);
 
     /// <summary>

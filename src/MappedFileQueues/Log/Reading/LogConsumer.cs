@@ -68,7 +68,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         DamageSkipper? skipper = policy == CorruptionPolicy.Throw ? null : new DamageSkipper(store, policy, report);
         GapSkipper? gaps = onOutOfRange == OutOfRangePolicy.Throw
             ? null
-            : new GapSkipper(() => FindBehindGap(onOutOfRange), TryStoreCursor, reportGap);
+            : new GapSkipper(() => FindAfterGap(onOutOfRange), TryStoreCursor, reportGap);
         Reader = new LogReader(store, durableOnly ? store.Control.Durable : null, skipper, gaps, retention);
         _asyncWait = new PendingRead(asyncWaits, Reader);
         _untilSomething = new ReusedWait<bool>(this, static (out isThere) => isThere = true);
@@ -255,9 +255,9 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         try
         {
             ThrowIfBarred();
-            if (nextOffset > Reader.OffsetBehind || nextOffset < 0)
+            if (nextOffset > Reader.NextOffset || nextOffset < 0)
                 throw new OffsetOutOfRangeException($"Only messages that were read can be committed: offset={nextOffset}, "
-                    + $"read={Reader.OffsetBehind}, consumer={Name}, path={Store.Path}. Commit an offset that a read returned.");
+                    + $"read={Reader.NextOffset}, consumer={Name}, path={Store.Path}. Commit an offset that a read returned.");
             ThrowIfNoFrameStart(nextOffset);
             StoreCursorOrThrow(nextOffset);
         }
@@ -501,7 +501,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     private void ThrowIfNoFrameStart(long offset)
     {
         if (!_retention.IsRemoved(offset) && offset % FrameHeader.Size == 0
-            && (offset == Reader.Offset || offset == Reader.OffsetBehind
+            && (offset == Reader.Offset || offset == Reader.NextOffset
                 || FrameStarts.Contains(Store, _retention, Policy, offset)))
             return;
         if (offset >= 0 && offset < Store.LogStart)
@@ -533,10 +533,10 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     }
 
     private OffsetOutOfRangeException Removed(long offset) => new(
-        $"The messages at this offset were removed: offset={offset}, first={Store.LogStart}, consumer=\"{Name}\", "
+        $"The messages at this offset were removed: offset={offset}, logStart={Store.LogStart}, consumer=\"{Name}\", "
         + $"path={Store.Path}. Move with a seek, or open with OnOutOfRange.");
 
-    private long FindBehindGap(OutOfRangePolicy policy) => policy == OutOfRangePolicy.Latest
+    private long FindAfterGap(OutOfRangePolicy policy) => policy == OutOfRangePolicy.Latest
         ? FrameStarts.FindEnd(Store, _retention, Policy, Store.ConfirmedOffset)
         : Store.LogStart;
 

@@ -21,7 +21,7 @@ internal sealed unsafe partial class LogReader
     private long _lookAgainAt;
     private QueueCorruptException? _stalledBy;
 
-    /// <summary>The damage at which this reader stands, because nothing after it is certain yet; null elsewhere.</summary>
+    /// <summary>The damage where this reader stopped, because nothing after it is certain yet; null elsewhere.</summary>
     public QueueCorruptException? DamageAhead => _stalledAt >= 0 && _stalledAt == Offset ? _stalledBy : null;
 
     /// <summary>At damage with nothing certain after it, and too early to look again.</summary>
@@ -46,7 +46,7 @@ internal sealed unsafe partial class LogReader
             }
             catch (QueueCorruptException damage) when (skipper is not null)
             {
-                if (TryGoBehind(damage))
+                if (TryStepOver(damage))
                     continue;
                 if (!log.MayGrow)
                     throw;
@@ -98,7 +98,7 @@ internal sealed unsafe partial class LogReader
         Report(() => report(at, next));
     }
 
-    private bool TryGoBehind(QueueCorruptException damage)
+    private bool TryStepOver(QueueCorruptException damage)
     {
         long began = Stopwatch.GetTimestamp();
         long at = Offset;

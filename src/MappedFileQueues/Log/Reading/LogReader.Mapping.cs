@@ -240,7 +240,7 @@ internal sealed unsafe partial class LogReader
                 log.Window.Release(segment);
             if (isGone)
                 throw new OffsetOutOfRangeException($"The messages at this offset were removed: offset={offset}, "
-                    + $"first={log.LogStart}, path={log.Path}. Move with a seek, or open with OnOutOfRange.");
+                    + $"logStart={log.LogStart}, path={log.Path}. Move with a seek, or open with OnOutOfRange.");
             return false;
         }
 

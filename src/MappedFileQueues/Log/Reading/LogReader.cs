@@ -88,7 +88,7 @@ internal sealed unsafe partial class LogReader(
     public long Offset => (long)_next + _addressToOffset;
 
     /// <summary>The offset after the message in hand, or <see cref="Offset"/> when there is none.</summary>
-    public long OffsetBehind => Offset + _inHand;
+    public long NextOffset => Offset + _inHand;
 
     /// <summary>The offset of the message that was read last; -1 before the first.</summary>
     public long MessageOffset =>
@@ -244,7 +244,7 @@ internal sealed unsafe partial class LogReader(
     }
 
     /// <summary>
-    /// Makes the stack known from where the fast path is called. The slow path, which continues, lies deeper: from there, the
+    /// Makes the stack known from where the fast path is called. The slow path, which continues, is deeper: from there, the
     /// part of the stack that is known would end below the fast path, and each further call would be a slow one.
     /// </summary>
     [MethodImpl(MethodImplOptions.NoInlining)]

@@ -21,23 +21,23 @@ internal readonly record struct RetentionPlan(
     /// <param name="directory">The store.</param>
     /// <param name="meta">Its geometry.</param>
     /// <param name="policy">The policy.</param>
-    /// <param name="oldest">The log start.</param>
+    /// <param name="logStart">The log start.</param>
     /// <param name="tail">A frame's start that a walker reached: its segment stays.</param>
     /// <param name="now">The time of now.</param>
     public static RetentionPlan Make(
-        HeldDirectory directory, StoreMeta meta, RetentionOptions policy, long oldest, long tail, DateTimeOffset now) =>
-        To(directory, meta, policy, FindGoal(directory, meta, policy, oldest, tail, now), oldest, tail);
+        HeldDirectory directory, StoreMeta meta, RetentionOptions policy, long logStart, long tail, DateTimeOffset now) =>
+        To(directory, meta, policy, FindGoal(directory, meta, policy, logStart, tail, now), logStart, tail);
 
     /// <summary>How much of what is before an offset may go.</summary>
     public static RetentionPlan To(
-        HeldDirectory directory, StoreMeta meta, RetentionOptions policy, long before, long oldest, long tail)
+        HeldDirectory directory, StoreMeta meta, RetentionOptions policy, long before, long logStart, long tail)
     {
-        long goal = Math.Max(oldest, meta.StartOf(Math.Min(before, LastStart(directory, meta, tail))));
+        long goal = Math.Max(logStart, meta.StartOf(Math.Min(before, LastStart(directory, meta, tail))));
         var plan = new RetentionPlan(goal, goal);
-        if (!policy.KeepUnconsumed || goal <= oldest)
+        if (!policy.KeepUnconsumed || goal <= logStart)
             return plan;
         // A consumer that is further behind keeps nothing.
-        long kept = policy.UnconsumedBytesMax is { } most && most < tail ? Math.Max(oldest, tail - most) : oldest;
+        long kept = policy.UnconsumedBytesMax is { } most && most < tail ? Math.Max(logStart, tail - most) : logStart;
         foreach (StoredCursor cursor in StoreCursors.ReadAll(directory, meta.StoreId))
         {
             long? held = cursor.IsUnknown ? kept : cursor.Offset;
@@ -50,16 +50,16 @@ internal readonly record struct RetentionPlan(
     }
 
     private static long FindGoal(
-        HeldDirectory directory, StoreMeta meta, RetentionOptions policy, long oldest, long tail, DateTimeOffset now)
+        HeldDirectory directory, StoreMeta meta, RetentionOptions policy, long logStart, long tail, DateTimeOffset now)
     {
         long last = LastStart(directory, meta, tail);
-        long goal = oldest;
+        long goal = logStart;
         if (policy.MaxBytes is { } bytes)
             goal = Math.Max(goal, last - ((Math.Max(1, bytes / meta.SegmentLength) - 1) * meta.SegmentLength));
         if (policy.MaxAge is null && policy.MinFreeBytes is null)
             return goal;
         long free = policy.MinFreeBytes is null ? long.MaxValue : directory.FreeBytes;
-        for (long start = oldest; start < last; start += meta.SegmentLength)
+        for (long start = logStart; start < last; start += meta.SegmentLength)
         {
             using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
             TimeSpan? age = policy.MaxAge is null ? null : now - file?.LastWritten;

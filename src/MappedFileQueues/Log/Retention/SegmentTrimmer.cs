@@ -266,7 +266,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
             store.Directory.Delete($"{StoreNames.CommitLog}/{name}");
     }
 
-    /// <summary>Makes the spares segments behind those that exist.</summary>
+    /// <summary>Makes the spares segments after those that exist.</summary>
     public void UseSpares(int sparesMax)
     {
         if (!store.Directory.List(StoreNames.CommitLog).Any(StoreNames.IsSpare))

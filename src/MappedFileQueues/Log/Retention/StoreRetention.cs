@@ -123,8 +123,8 @@ internal sealed class StoreRetention : IDisposable
             RetentionOptions? policy = ReadPolicy();
             lock (_looking)
             {
-                if (Remove(before, policy, policy is not null && MayRecycle(policy)) is { } oldest)
-                    return oldest;
+                if (Remove(before, policy, policy is not null && MayRecycle(policy)) is { } logStart)
+                    return logStart;
             }
         }
     }
@@ -220,11 +220,11 @@ internal sealed class StoreRetention : IDisposable
     private long? Remove(long before, RetentionOptions? policy, bool recycles)
     {
         before = Announce(before, policy ?? new RetentionOptions());
-        long? oldest = _trimmer.Remove(before, policy, recycles ? _sparesMax : 0);
+        long? logStart = _trimmer.Remove(before, policy, recycles ? _sparesMax : 0);
         // The temporary names of a queue with producers are its own.
         if (recycles && _store.Producers.Slot is not null)
             _trimmer.UseSpares(_sparesMax);
-        return oldest;
+        return logStart;
     }
 
     /// <summary>Tells of each segment once, without any lock of the store; returns up to where all were told of.</summary>

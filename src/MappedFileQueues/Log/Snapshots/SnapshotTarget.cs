@@ -206,7 +206,7 @@ internal sealed class SnapshotTarget : IDisposable
     {
         if (StorePaths.IsInside(storePath, path))
             throw new QueueFormatException(
-                $"The target of the snapshot lies in the store itself: path={path}, store={storePath}. Choose another folder.");
+                $"The target of the snapshot is in the store itself: path={path}, store={storePath}. Choose another folder.");
     }
 
     /// <summary>Removes a folder for a caller that already has an error to report.</summary>

@@ -18,7 +18,7 @@ internal sealed unsafe class ClaimRepair(
     HeldDirectory directory, SlotTable slots, FrameChecksum checksum, WakeSignal wake, WakeSignal roomWake, ControlPage control)
 {
     /// <summary>Turns the claim into padding if its owner is dead; true when the header no longer holds this claim.</summary>
-    /// <param name="header">Where the claim stands; mapped until this returns.</param>
+    /// <param name="header">Where the claim is; mapped until this returns.</param>
     /// <param name="claim">The value that was read there.</param>
     /// <param name="offset">The claim's offset.</param>
     public bool TryRepair(ulong* header, ulong claim, long offset)

@@ -14,12 +14,12 @@ internal static class LogErrors
             + $"state={(uint)FrameHeader.State(header)}, length={FrameHeader.Length(header)}, "
             + $"room={start + window.SegmentLength - offset}, "
             + $"checksum={FrameHeader.HighHalf(header):x8}."
-            + " What lies before it can be read; restore the file, or run `mfq repair`.", file, offset);
+            + " What is before it can be read; restore the file, or run `mfq repair`.", file, offset);
     }
 
     /// <summary>Nothing can start at an offset that a caller names.</summary>
     public static OffsetOutOfRangeException NoStart(LogView log, long offset) => offset < log.LogStart
-        ? new($"The messages at this offset were removed: offset={offset}, first={log.LogStart}, path={log.Path}. "
+        ? new($"The messages at this offset were removed: offset={offset}, logStart={log.LogStart}, path={log.Path}. "
             + "Use the first offset or a later one.")
         : NoFrame(log, offset, "");
 
@@ -28,7 +28,7 @@ internal static class LogErrors
     /// <param name="offset">The offset.</param>
     /// <param name="caller">Whose it is, with a comma and a space; or nothing.</param>
     public static OffsetOutOfRangeException NoFrame(LogView log, long offset, string caller) => new(
-        $"The offset is neither a frame's start nor the tail: offset={offset}, first={log.LogStart}, {caller}path={log.Path}. "
+        $"The offset is neither a frame's start nor the tail: offset={offset}, logStart={log.LogStart}, {caller}path={log.Path}. "
         + "Use an offset that a read or Produce returned.");
 
     /// <summary>The name of a segment leads to no file, or the segment is gone although messages were seen in it.</summary>
@@ -36,7 +36,7 @@ internal static class LogErrors
     {
         string file = StoreNames.Segment(start);
         return new QueueCorruptException($"A segment is missing: file={file}, offset={offset}, path={path}."
-            + " What lies before it can be read; restore the file, or run `mfq repair`.", file, offset);
+            + " What is before it can be read; restore the file, or run `mfq repair`.", file, offset);
     }
 
     public static QueueCorruptException Truncated(SegmentMapping segment, long offset)
@@ -45,6 +45,6 @@ internal static class LogErrors
         long length = Math.Min(segment.Usable, segment.File.Length);
         return new QueueCorruptException($"A segment file is too short: file={file}, length={length}, "
             + $"expected={segment.SegmentLength}, offset={offset}."
-            + " What lies before it can be read; restore the file, or run `mfq repair`.", file, offset);
+            + " What is before it can be read; restore the file, or run `mfq repair`.", file, offset);
     }
 }

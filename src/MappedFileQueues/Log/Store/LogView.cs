@@ -75,7 +75,7 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     /// </summary>
     public abstract long WrittenTo { get; }
 
-    /// <summary>Whole frames of an Exclusive producer that are not published may stand behind <see cref="PassedTo"/>.</summary>
+    /// <summary>Whole frames of an Exclusive producer that are not published may follow <see cref="PassedTo"/>.</summary>
     public abstract bool MayHoldUnpublished { get; }
 
     /// <summary>Producers may append after damage at which readers stop; false when the store refuses that.</summary>
@@ -142,7 +142,7 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
         if (FixedLength >= 0 && length != FixedLength)
             throw new QueueCorruptException(
                 $"A message is not the size of the store's struct: offset={offset}, length={length}, structSize={FixedLength}, "
-                + $"path={Path}. What lies before it can be read; restore the file, or run `mfq repair`.",
+                + $"path={Path}. What is before it can be read; restore the file, or run `mfq repair`.",
                 StoreNames.Segment(Window.StartOf(offset)), offset);
     }
 

@@ -194,7 +194,7 @@ internal sealed unsafe class CallMark
 {
     /// <summary>
     /// This much of the stack below a call certainly belongs to the thread: the runtime has checked that 64 KiB are left. Less
-    /// than what lies between the calls of two threads: the guard page of one, and the first frames of the other (9 KiB together
+    /// than what is between the calls of two threads: the guard page of one, and the first frames of the other (9 KiB together
     /// on Linux). So the stack of an ended thread, which the system may divide among new ones, makes one of them its successor.
     /// </summary>
     public const nuint StackLength = 8 * 1024;

@@ -45,7 +45,7 @@ internal static unsafe class ConsumerRemoval
         bool existed = cursor.Offset is not null || cursor.IsUnknown;
         ThrowIfHeld(directory, name);
         _ = directory.Delete(StoreNames.Cursor(name));
-        ConsumerCursors.NoteChange(control);
+        PlaceFiles.NoteChange(control);
         ProtocolSteps.Reach(ProtocolStep.CursorDeleted);
         // Also when it was gone: its remover may have died before the flush.
         directory.FlushEntries(CursorFile.FolderOf(name));

@@ -132,7 +132,7 @@ internal sealed unsafe class CursorFile : IDisposable
                 file.WriteAt(new byte[CursorWord.FileLength - file.Length], file.Length);
             TakeAlone(directory, file);
             // Each time, and before an offset is stored: the process that made the file may have died before it said so.
-            ConsumerCursors.NoteChange(control);
+            PlaceFiles.NoteChange(control);
             return new CursorFile(directory, fileName, held, file);
         }
         catch

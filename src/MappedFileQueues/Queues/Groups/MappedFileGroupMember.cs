@@ -82,7 +82,7 @@ public sealed class MappedFileGroupMember : IDisposable
     /// <see cref="MessageOffset"/>.
     /// </summary>
     /// <typeparam name="TMessage">The message's type.</typeparam>
-    /// <param name="deserializer">Creates the message from bytes that lie in the mapping.</param>
+    /// <param name="deserializer">Creates the message from bytes in the mapping.</param>
     /// <returns>The message.</returns>
     public TMessage Consume<TMessage>(IMessageDeserializer<TMessage> deserializer)
     {

@@ -128,7 +128,7 @@ public class MappedFileQueueOptions
     public UnixFileMode? UnixCreateMode { get; set; }
 
     /// <summary>
-    /// Whether stores may lie on network and FUSE file systems, whose locks and mappings are not dependable between machines;
+    /// Whether stores may be on network and FUSE file systems, whose locks and mappings are not dependable between machines;
     /// default false.
     /// </summary>
     public bool DangerouslyAllowFileSystem { get; set; }

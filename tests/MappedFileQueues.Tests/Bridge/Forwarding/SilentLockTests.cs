@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Bridge.Forwarding;
 /// <summary>A lock whose queue the broker has lost and does not say so.</summary>
 [Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class SilentLockTests(BrokerFixture broker) : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(3);

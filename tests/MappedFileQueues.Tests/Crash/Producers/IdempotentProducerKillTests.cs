@@ -68,7 +68,7 @@ public sealed class IdempotentProducerKillTests : IDisposable
     [Fact]
     public void Kill_AtAnyTime_EachSequenceIsThereOnce()
     {
-        for (int run = 0; run < 12; run++)
+        for (int run = 0; run < 6; run++)
         {
             using PeerAgent agent = PeerAgent.Start();
             agent.Ask($"open path={_temp.StorePath}");
@@ -77,7 +77,7 @@ public sealed class IdempotentProducerKillTests : IDisposable
             // How long it takes to the first message depends on the machine.
             if (run % 3 > 0)
                 Eventually.True(() => StoreInspector.Inspect(_temp.StorePath).PublishedOffset > before, "it produces");
-            Thread.Sleep(run * 9);
+            Thread.Sleep(run * 18);
             agent.Kill();
         }
 

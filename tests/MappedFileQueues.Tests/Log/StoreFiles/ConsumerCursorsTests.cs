@@ -62,7 +62,7 @@ public sealed class ConsumerCursorsTests : IDisposable
             (first, second) = (earlier.Producer.Produce(new byte[64]), earlier.Producer.Produce(new byte[64]));
         byte[] page = new byte[CursorWord.FileLength];
         BitConverter.TryWriteBytes(page, CursorWord.From(second));
-        for (int i = 0; i < ConsumerCursors.MappedMax + 100; i++)
+        for (int i = 0; i < PlaceFiles.MappedMax + 100; i++)
             File.WriteAllBytes(_temp.PathOf(StoreNames.Cursor($"c{i:D5}")), page);
         using MappedFileQueue queue = Open(FullMode.Wait);
         // The last one in the list is not mapped.
@@ -75,7 +75,7 @@ public sealed class ConsumerCursorsTests : IDisposable
         Assert.InRange(queue.Producer.Offset, first + Limit - 200, first + Limit + 200);
         int mapped = File.ReadLines("/proc/self/maps").Count(line => line.Contains(_temp.StorePath, StringComparison.Ordinal)
             && line.Contains(".cursor", StringComparison.Ordinal));
-        Assert.InRange(mapped, 1, ConsumerCursors.MappedMax + 1);
+        Assert.InRange(mapped, 1, PlaceFiles.MappedMax + 1);
         slow.Consume();
         slow.Commit();
         Assert.True(queue.Producer.TryProduce(new byte[64]));
