@@ -10,9 +10,12 @@ namespace MappedFileQueues.Log.StoreFiles;
 internal sealed unsafe class ConsumerCursors(HeldDirectory directory, ControlPage control, bool isPortable)
     : PlaceFiles(directory, control, isPortable)
 {
-    protected override IEnumerable<string> List() => CursorFile.Names(Directory);
+    /// <summary>Without those that are not there, as that of an unused default consumer: their makers say so.</summary>
+    protected override IEnumerable<string> List() =>
+        CursorFile.Names(Directory).Where(file => Directory.Identify(file) is not null);
 
-    /// <summary>It is shorter while it is being made; whoever makes it says so before it holds an offset.</summary>
+    /// <inheritdoc/>
+    /// <remarks>A cursor is shorter while it is being made.</remarks>
     protected override MappedPlace? TryMap(string file)
     {
         try
