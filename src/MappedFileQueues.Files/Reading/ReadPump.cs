@@ -1,6 +1,7 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Files.Reading.Blocks;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Files.Reading;
 
@@ -221,7 +222,8 @@ internal sealed class ReadPump : IDisposable
             thread = _filler.End();
         }
 
-        thread?.Join();
+        if (thread is not null)
+            Uninterrupted.Run(thread.Join);
         _source.Dispose();
     }
 

@@ -86,7 +86,9 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
         foreach (ConsumerState consumer in queue.Consumers)
         {
             (ConsumerStatus status, Exception? error) = consumer.Condition;
-            findings.Data[$"consumer:{consumer.Key}"] = status.ToString();
+            // Several consumers of the application may be members of one group.
+            string key = $"consumer:{consumer.Key}";
+            findings.Data[key] = findings.Data.TryGetValue(key, out object? others) ? $"{others}, {status}" : status.ToString();
             string who = $"Consumer \"{consumer.Name}\" ({consumer.HandlerName})";
             if (status == ConsumerStatus.Retries)
                 findings.Degraded($"{who} fails and is called again: {error!.Message}");

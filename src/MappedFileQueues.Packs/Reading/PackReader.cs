@@ -45,7 +45,7 @@ public sealed class PackReader : IDisposable
         ArgumentException.ThrowIfNullOrWhiteSpace(path);
         options ??= new PackReaderOptions();
         HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(
-            System.IO.Path.GetFullPath(path), create: false, mode: null) ?? throw PackErrors.NoPack(path);
+            path, create: false, mode: null) ?? throw PackErrors.NoPack(path);
         try
         {
             PackMeta meta = PackLoader.ReadMeta(directory) ?? throw PackErrors.NoPack(path);

@@ -88,7 +88,7 @@ internal static class PackOpening
     private static HeldDirectory OpenDirectory(string path, PackOptions options)
     {
         HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(
-            Path.GetFullPath(path), options.CreateIfMissing, options.UnixCreateMode) ?? throw PackErrors.NoPack(path);
+            path, options.CreateIfMissing, options.UnixCreateMode) ?? throw PackErrors.NoPack(path);
         if (!options.DangerouslyAllowFileSystem && directory.UnsafeFileSystem is { } name)
         {
             directory.Dispose();

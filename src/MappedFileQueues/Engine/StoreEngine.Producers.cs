@@ -58,20 +58,31 @@ internal sealed partial class StoreEngine
     public void CloseAppender(LogAppender appender)
     {
         bool clean = appender.Close();
-        _pendingAppends?.Forget(appender);
-        lock (_producing)
+        if (_pendingAppends is not null)
+            Uninterrupted.Run(() => _pendingAppends.Forget(appender));
+        Uninterrupted.Run(_producing.Enter);
+        try
         {
-            bool leftClean = false;
-            try
-            {
-                Store.Producers.Remove(appender);
-                leftClean = clean && appender.TryLeaveClean();
-            }
-            finally
-            {
-                if (--_producerCount == 0)
-                    EndProducing(leftClean);
-            }
+            Remove(appender, clean);
+        }
+        finally
+        {
+            _producing.Exit();
+        }
+    }
+
+    private void Remove(LogAppender appender, bool clean)
+    {
+        bool leftClean = false;
+        try
+        {
+            Store.Producers.Remove(appender);
+            leftClean = clean && appender.TryLeaveClean();
+        }
+        finally
+        {
+            if (--_producerCount == 0)
+                EndProducing(leftClean);
         }
     }
 
@@ -231,7 +242,8 @@ internal sealed partial class StoreEngine
         OwnProducers producers = Store.Producers;
         try
         {
-            producers.Preparer?.Dispose();
+            if (producers.Preparer is { } preparer)
+                Uninterrupted.Run(preparer.Dispose);
             // Not clean: the word stays set, and the next producer looks for dirty bytes beyond the tail.
             if (clean && Store.Settings.Exclusive)
                 _admission.TryClearExclusive();

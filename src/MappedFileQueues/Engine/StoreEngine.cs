@@ -234,7 +234,7 @@ internal sealed partial class StoreEngine : IDisposable
         {
             try
             {
-                child.Dispose();
+                Uninterrupted.Run(child.Dispose);
             }
             catch (Exception error)
             {
@@ -248,20 +248,24 @@ internal sealed partial class StoreEngine : IDisposable
             ExceptionDispatchInfo.Throw(first);
     }
 
-    /// <summary>Ends the threads, flushes for the last time, and releases the store.</summary>
+    /// <summary>
+    /// Ends the threads, flushes for the last time, and releases the store. No interrupt of this thread ends a wait here: a
+    /// thread that runs on would meet unmapped pages, and what is not released would be held for the life of the process.
+    /// </summary>
     private void End()
     {
         Store.End();
         Debug.Assert(_producerCount == 0, "Each producer is a child, and was closed.");
-        _groupSaver.Dispose();
-        RetentionThread.Dispose();
+        Uninterrupted.Run(_groupSaver.Dispose);
+        Uninterrupted.Run(RetentionThread.Dispose);
         Retention.Dispose();
         Flusher.Dispose();
         try
         {
-            _asyncWaits.Dispose();
-            _durableAsyncWaits.Dispose();
-            _pendingAppends?.Dispose();
+            Uninterrupted.Run(_asyncWaits.Dispose);
+            Uninterrupted.Run(_durableAsyncWaits.Dispose);
+            if (_pendingAppends is not null)
+                Uninterrupted.Run(_pendingAppends.Dispose);
         }
         finally
         {
@@ -269,6 +273,11 @@ internal sealed partial class StoreEngine : IDisposable
             Store.Dispose();
         }
 
+        Uninterrupted.Run(Forget);
+    }
+
+    private void Forget()
+    {
         lock (s_open)
             s_open.Remove(this);
     }

@@ -1,5 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Inspection;
+using MappedFileQueues.Platform;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues;
@@ -80,7 +81,7 @@ public sealed unsafe class MappedFileReader : IDisposable
             throw new ArgumentOutOfRangeException(nameof(onOutOfRange), onOutOfRange, "Not a defined policy.");
         if (!Enum.IsDefined(corruption))
             throw new ArgumentOutOfRangeException(nameof(corruption), corruption, "Not a defined policy.");
-        var store = ReadOnlyStore.Open(Path.GetFullPath(path), verifiesChecksum: true);
+        var store = ReadOnlyStore.Open(SystemPath.Full(path), verifiesChecksum: true);
         try
         {
             return new MappedFileReader(store, start, corruption, onOutOfRange);

@@ -1,4 +1,5 @@
 using MappedFileQueues.Inspection;
+using MappedFileQueues.Platform;
 
 
 namespace MappedFileQueues;
@@ -20,7 +21,7 @@ public static class StoreInspector
     public static MappedFileQueueInfo Inspect(string storePath, bool countsMessages)
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(storePath);
-        using var store = ReadOnlyStore.Open(Path.GetFullPath(storePath), verifiesChecksum: false);
+        using var store = ReadOnlyStore.Open(SystemPath.Full(storePath), verifiesChecksum: false);
         return store.GatherInfo(countsMessages);
     }
 }

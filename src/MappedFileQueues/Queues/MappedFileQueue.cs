@@ -3,6 +3,7 @@ using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues;
 
@@ -107,7 +108,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     public static void Delete(string storePath)
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(storePath);
-        StoreDeletion.Delete(Path.GetFullPath(storePath));
+        StoreDeletion.Delete(SystemPath.Full(storePath));
     }
 
     /// <summary>Opens another producer. Shared mode allows any number; Exclusive mode allows one across all processes.</summary>

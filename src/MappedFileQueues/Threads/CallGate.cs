@@ -25,6 +25,11 @@ internal sealed class CallGate
     public void Close()
     {
         Interlocked.Add(ref _calls, Closed);
+        Uninterrupted.Run(AwaitCalls);
+    }
+
+    private void AwaitCalls()
+    {
         var spinner = new SpinWait();
         while (Volatile.Read(ref _calls) != Closed)
             spinner.SpinOnce();

@@ -228,9 +228,14 @@ internal sealed class BlockFiller
     {
         _hasEnded = true;
         _signal.WakeAll();
+        Uninterrupted.Run(AwaitRead);
+        return _thread;
+    }
+
+    private void AwaitRead()
+    {
         while (_isFilling)
             Monitor.Wait(_gate);
-        return _thread;
     }
 
     /// <summary>Goes on from a position; what was read ahead, and what was met there, are of no use.</summary>

@@ -111,13 +111,10 @@ internal sealed unsafe partial class FlushEngine : IDisposable
     /// </summary>
     public void Dispose()
     {
-        EndThread();
+        Uninterrupted.Run(EndThread);
         try
         {
-            if (_ticks && !_store.Wake.IsPoisoned)
-                FlushAtEnd();
-            CheckpointDurable();
-            KeepIndex(isLast: true);
+            Uninterrupted.Run(FlushForTheLastTime);
         }
         catch (Exception error) when (error is MappedFileQueueException or ObjectDisposedException)
         {
@@ -127,6 +124,14 @@ internal sealed unsafe partial class FlushEngine : IDisposable
 
         EndPending();
         _lease.Dispose();
+    }
+
+    private void FlushForTheLastTime()
+    {
+        if (_ticks && !_store.Wake.IsPoisoned)
+            FlushAtEnd();
+        CheckpointDurable();
+        KeepIndex(isLast: true);
     }
 
     /// <summary>The end of what is published now.</summary>

@@ -1,11 +1,12 @@
-using MappedFileQueues.Format;
 using MappedFileQueues.Format.Groups;
+using MappedFileQueues.Format;
 using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Log.Waiting;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Groups;
 
@@ -179,7 +180,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
         return new LogReader(_store, confirmed, skipper, gaps: null, _around.Retention, readsHeaders: true);
     }
 
-    private void Close()
+    private void EndCalls()
     {
         _reader.Close(InterruptSleep);
         lock (_interrupting)
@@ -188,6 +189,11 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
         _walker.ReleaseSegment();
         if (!_reader.MayHaveSpanOfOther)
             _reader.ReleaseSegment();
+    }
+
+    private void Close()
+    {
+        Uninterrupted.Run(EndCalls);
         try
         {
             _around.Saver.Remove(this);

@@ -6,6 +6,7 @@ using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Reading;
 
@@ -417,7 +418,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
             _disposed = true;
             try
             {
-                Close();
+                Uninterrupted.Run(Close);
             }
             finally
             {

@@ -3,6 +3,7 @@ using MappedFileQueues.Format;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Segments;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Reading;
 
@@ -75,6 +76,11 @@ internal sealed unsafe partial class LogReader
         ChangeBar(BarClosed, isSet: true);
         _bound = null;
         Interlocked.MemoryBarrierProcessWide(); // P7 full: bound away before the load; pairs with P7 release in SingleCaller.
+        Uninterrupted.Run(() => AwaitCall(wake));
+    }
+
+    private void AwaitCall(Action wake)
+    {
         wake();
         var spinner = new SpinWait();
         while (IsInCall)

@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log.StoreFiles;
 
@@ -22,6 +23,6 @@ internal sealed record StoreRequest(
     private const long Page = 4096;
 
     public static StoreRequest From(MappedFileQueueOptions options, StoreKind kind, int structSize, ulong fingerprint) => new(
-        System.IO.Path.GetFullPath(options.StorePath), kind, structSize, fingerprint,
+        SystemPath.Full(options.StorePath), kind, structSize, fingerprint,
         (options.SegmentSize + Page - 1) / Page * Page, options.CreateIfMissing, options.DangerouslyAllowFileSystem);
 }

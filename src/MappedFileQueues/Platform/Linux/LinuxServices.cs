@@ -27,7 +27,7 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
     /// <inheritdoc/>
     public override HeldDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true)
     {
-        string full = Path.TrimEndingDirectorySeparator(Path.GetFullPath(path));
+        string full = Path.TrimEndingDirectorySeparator(SystemPath.Full(path));
         const int MakeAndOpenTriesMax = 100;
         for (int tries = 0; ; tries++)
         {

@@ -69,6 +69,48 @@ public sealed class DisposeRuleTests
         next.OpenProducer().Dispose();
     }
 
+    /// <summary>
+    /// An interrupted thread did not wait for the threads of the queue that it disposed. They went on over unmapped pages and
+    /// ended the process, or the queue held its locks and files as long as the process lived.
+    /// </summary>
+    [Theory]
+    [InlineData(DurabilityLevel.PageCache)]
+    [InlineData(DurabilityLevel.Interval)]
+    public void Dispose_ByAnInterruptedThread_ReleasesTheStore(DurabilityLevel level)
+    {
+        using var store = new CrashStore();
+        for (long began = Stopwatch.GetTimestamp(); Stopwatch.GetElapsedTime(began) < s_length;)
+        {
+            MappedFileQueue queue = new(new MappedFileQueueOptions
+            {
+                StorePath = store.Path,
+                SegmentSize = 64 * 1024,
+                Durability = level,
+                Retention = new RetentionOptions { MaxBytes = 64 * 1024 },
+                MaxUnconsumedBytes = 1024,
+            });
+            MappedFileGroupMember member = queue.OpenGroupMember("group");
+            queue.Producer.Produce(new byte[1024]);
+            Assert.True(member.TryConsume(out _));
+            Task full = queue.Producer.ProduceAsync(new byte[1024]).AsTask();
+            Task reading = queue.OpenConsumer("async", QueueStart.Latest).ConsumeAsync().AsTask();
+            Exception? failure = null;
+            bool isPending = false;
+            BackgroundCall.Start(() =>
+            {
+                Thread.CurrentThread.Interrupt();
+                failure = Record.Exception(queue.Dispose);
+                isPending = Record.Exception(() => Thread.Sleep(1)) is ThreadInterruptedException;
+            }).Join();
+
+            Assert.Null(failure);
+            Assert.True(isPending);
+            ExpectDisposed(full);
+            ExpectDisposed(reading);
+            MappedFileQueue.Delete(store.Path);
+        }
+    }
+
     [Fact]
     public void Dispose_ConsumerUnderAReadingThread_EndsItsCalls()
     {

@@ -1,5 +1,6 @@
 using MappedFileQueues.Files;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Files.Reading;
 
@@ -88,6 +89,35 @@ public sealed class ReadAheadFaultTests
         hangs.Set();
         await disposing.WaitAsync(s_deadline);
         Assert.True(file.IsClosed);
+    }
+
+    /// <summary>The interrupt ended the wait for the read, and the file stayed open as long as the process lived.</summary>
+    [Fact]
+    public void Dispose_InterruptedWhileAReadIsUnderWay_ClosesTheFile()
+    {
+        using ManualResetEventSlim hangs = new();
+        using ManualResetEventSlim reads = new();
+        ScriptedFile file = new(s_content)
+        {
+            BeforeRead = _ =>
+            {
+                reads.Set();
+                hangs.Wait();
+            },
+        };
+        ReadAheadStream stream = new(file, new ReadAheadOptions());
+        Task<int> pending = stream.ReadAsync(new byte[10]).AsTask();
+        reads.Wait(s_deadline);
+        BackgroundCall disposing = BackgroundCall.Start(() =>
+        {
+            Thread.CurrentThread.Interrupt();
+            stream.Dispose();
+        });
+        Thread.Sleep(50);
+        hangs.Set();
+        disposing.Join();
+        Assert.True(file.IsClosed);
+        Assert.True(SpinWait.SpinUntil(() => pending.IsFaulted, s_deadline));
     }
 
     [Fact]

@@ -227,6 +227,21 @@ public sealed class GroupConsumerTests
         Eventually.True(() => GroupOf(host) is { Lag: 0 }, "all are done");
     }
 
+    /// <summary>Both have the group's name, and the data of health showed the later one alone.</summary>
+    [Fact]
+    public async Task Health_TwoConsumersOfOneGroup_ShowsBoth()
+    {
+        await using TestHost host = MakeHost("structs");
+        host.Services.AddMappedFileConsumer<long, LongHandler>("orders", options => options.Group = "workers", "others");
+        host.Services.AddHealthChecks().AddMappedFileQueue("orders", health => health.FreeBytesMin = 0);
+        await host.StartAsync();
+        Eventually.Equal(2, () => host.Log.CountOf(201));
+        HealthReport report = await host.CheckHealthAsync();
+
+        object shown = report.Entries.Values.Single().Data["consumer:group/workers"];
+        Assert.Equal(2, Assert.IsType<string>(shown).Split(", ").Length);
+    }
+
     /// <summary>Somebody else gets the message; the handler that returns at last is not the one that ends it.</summary>
     [Fact]
     public async Task Handler_ReturnsAfterAFence_IsToldAndContinues()

@@ -55,6 +55,20 @@ public sealed class SandboxTests : IDisposable
         agent.Ask("close");
     }
 
+    /// <summary>A service whose folder was replaced by a new release told "Unable to find the specified file." alone.</summary>
+    [Fact]
+    public void Open_FolderOfTheProcessIsGone_IsTheError()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "Windows removes no folder in which a process works.");
+        using PeerAgent agent = PeerAgent.StartUnder(
+            "bash", "-c", "cd \"$(mktemp -d)\" && rmdir \"$PWD\" && exec \"$@\"", "bash");
+
+        string error = agent.AskForError($"open path=relative segment={Limit}");
+        Assert.Contains("the folder in which this process works: path=relative, errno=2", error, StringComparison.Ordinal);
+        agent.Ask($"open path={_temp.StorePath} segment={Limit}");
+        agent.Ask("close");
+    }
+
     /// <summary>
     /// Profiles of seccomp that are older than a call, or stricter than needed, answer it with EPERM or ENOSYS. There is another
     /// way for each of these, and it was taken only where the file system, not the sandbox, lacked the call.
