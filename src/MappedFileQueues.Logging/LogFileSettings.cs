@@ -1,4 +1,5 @@
 using MappedFileQueues.Files;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Hosting;
 
@@ -11,7 +12,7 @@ internal sealed record LogFileSettings(
     private const int NumberLast = 99;
 
     public static LogFileSettings Of(MappedFileLoggerOptions options) => new(
-        System.IO.Path.GetFullPath(options.Path),
+        SystemPath.Full(options.Path),
         // A line that a crash or a full disk cut short must not swallow the next one. The handlers are no reason to open the
         // file anew: a lambda that captures something is another object each time that the options are made.
         options.File with { Content = FileContent.Lines, OnRolled = null, OnError = null },

@@ -18,13 +18,13 @@ internal static class AttachedStore
     }
 
     public static ToolException Missing(string storePath) =>
-        new($"There is no store: path={Path.GetFullPath(storePath)}. Correct the path; `mfq produce` creates a store.");
+        new($"There is no store: path={SystemPath.Full(storePath)}. Correct the path; `mfq produce` creates a store.");
 
     /// <summary>What the store's meta page says; null if there is no store.</summary>
     public static StoreMeta? FindMeta(string storePath)
     {
         using HeldDirectory? directory =
-            CurrentPlatform.Services.OpenDirectory(Path.GetFullPath(storePath), create: false, mode: null);
+            CurrentPlatform.Services.OpenDirectory(SystemPath.Full(storePath), create: false, mode: null);
         return directory is null ? null : StoreMetaFile.Read(directory);
     }
 
@@ -33,7 +33,7 @@ internal static class AttachedStore
     {
         try
         {
-            StoreDeletion.DeleteUnused(Path.GetFullPath(storePath), keepsFolder);
+            StoreDeletion.DeleteUnused(SystemPath.Full(storePath), keepsFolder);
         }
         catch (MappedFileQueueException)
         {

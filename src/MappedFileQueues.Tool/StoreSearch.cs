@@ -14,7 +14,7 @@ internal static class StoreSearch
     public static bool IsStore(string folder) => File.Exists(Path.Combine(folder, StoreNames.Meta));
 
     /// <summary>The folder itself if it is a store; otherwise the stores below it, in the order of their paths.</summary>
-    public static IEnumerable<FoundStore> Below(string folder) => Find(Path.GetFullPath(folder), 0);
+    public static IEnumerable<FoundStore> Below(string folder) => Find(SystemPath.Full(folder), 0);
 
     private static IEnumerable<FoundStore> Find(string folder, int depth)
     {

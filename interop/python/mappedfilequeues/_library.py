@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 from functools import cache
 
 
 @cache
 def find() -> ctypes.CDLL | None:
     """libmfq; None where there is none, or one that is too old."""
-    for name in ("libmfq.so.2", ctypes.util.find_library("mfq")):
-        try:
-            library = ctypes.CDLL(name) if name else None
-        except OSError:
-            continue
-        if library is not None and hasattr(library, "mfq_count_whole"):
-            return library
-    return None
+    try:
+        library = ctypes.CDLL("libmfq.so.2")
+    except OSError:
+        return None
+    return library if hasattr(library, "mfq_count_whole") else None
 
 
 class _Buffer(ctypes.Structure):

@@ -2,6 +2,7 @@ using System.Diagnostics;
 using MappedFileQueues.Hosting.Queues;
 using MappedFileQueues.Hosting.Telemetry;
 using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Platform;
 using Microsoft.Extensions.Hosting;
 using Microsoft.Extensions.Logging;
 
@@ -55,7 +56,7 @@ internal abstract class HandlerService<T> : BackgroundService
         State = new ConsumerState(
             queue.Name, consumer, key, handler.HandlerName, options.HandlerTimeMax, queue.Options.TimeProvider);
         // A relative path is one in the folder in which the process works now: letters and health come later.
-        LetterPath = Path.GetFullPath(options.DeadLetterPath ?? GroupLetters.PathBeside(queue.Options.StorePath));
+        LetterPath = SystemPath.Full(options.DeadLetterPath ?? GroupLetters.PathBeside(queue.Options.StorePath));
         if (StorePaths.AreSame(LetterPath, queue.Options.StorePath))
         {
             throw new InvalidOperationException($"{section}:{nameof(options.DeadLetterPath)} is the queue's own store: its "

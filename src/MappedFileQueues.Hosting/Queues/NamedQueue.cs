@@ -1,6 +1,7 @@
 using System.Collections.Concurrent;
 using MappedFileQueues.Hosting.Consumers;
 using MappedFileQueues.Hosting.Telemetry;
+using MappedFileQueues.Platform;
 using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.Hosting.Queues;
@@ -20,7 +21,7 @@ internal sealed class NamedQueue
         Options = options;
         options.StampTraceContext |= options.PropagateTraces;
         // A queue that is opened on first use may find the process in another folder.
-        options.StorePath = Path.GetFullPath(options.StorePath);
+        options.StorePath = SystemPath.Full(options.StorePath);
         Logger = new QuietLogger(logger);
         Watch = new StoreWatch(this);
     }

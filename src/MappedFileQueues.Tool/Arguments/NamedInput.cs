@@ -9,7 +9,7 @@ internal static class NamedInput
     /// <summary>Opens it. The system's error for a directory, "access denied", sends the user to look at rights.</summary>
     public static Stream Open(string path) => path == Standard ? OpenStandard()
         : !Directory.Exists(path) ? File.OpenRead(path)
-        : throw new ToolException($"The input is a directory: path={Path.GetFullPath(path)}. Name a file.");
+        : throw new ToolException($"The input is a directory: path={SystemPath.Full(path)}. Name a file.");
 
     /// <summary>
     /// Reads it. A read of a pipe or a terminal may wait for ever, so a signal ends the wait; the read itself continues on a

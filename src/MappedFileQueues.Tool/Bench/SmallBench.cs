@@ -19,7 +19,7 @@ internal static class SmallBench
             json, directory,
         }.Does(parsed => Interruption.Run(stopped =>
         {
-            string parent = Path.GetFullPath(parsed.GetValue(directory) ?? Path.GetTempPath());
+            string parent = SystemPath.Full(parsed.GetValue(directory) ?? Path.GetTempPath());
             string folder = Path.Combine(parent, $"mfq-bench-{Guid.NewGuid():N}");
             FigureResult[] results;
             Directory.CreateDirectory(folder);

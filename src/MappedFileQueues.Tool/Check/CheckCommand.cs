@@ -76,7 +76,7 @@ internal static class CheckCommand
     }
 
     private static CheckResult Unknown(string path, string why) => new(
-        Path.GetFullPath(path), [new CheckProblem(CheckStatus.Unknown, why.ReplaceLineEndings(" "))], 0, null, 0, 0, -1);
+        SystemPath.Full(path), [new CheckProblem(CheckStatus.Unknown, why.ReplaceLineEndings(" "))], 0, null, 0, 0, -1);
 
     /// <summary>No limit is the same as an infinite one.</summary>
     private static TimeSpan? Finite(TimeSpan? time) => time == Timeout.InfiniteTimeSpan ? null : time;

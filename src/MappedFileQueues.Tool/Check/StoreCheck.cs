@@ -19,7 +19,7 @@ internal sealed class StoreCheck
     /// <summary>Looks at the store; takes as long as a claim may stay if one does.</summary>
     public static CheckResult Run(string storePath, CheckLimits limits)
     {
-        using var store = ReadOnlyStore.Open(Path.GetFullPath(storePath), verifiesChecksum: false);
+        using var store = ReadOnlyStore.Open(SystemPath.Full(storePath), verifiesChecksum: false);
         return new StoreCheck(store, limits).Run();
     }
 

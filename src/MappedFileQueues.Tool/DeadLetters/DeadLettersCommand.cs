@@ -55,7 +55,7 @@ internal static class DeadLettersCommand
             long at = parsed.GetRequiredValue(offset);
             DeadLetter letter = LetterStore.Read(path).FirstOrDefault(letter => letter.LetterOffset == at)
                 ?? throw new ToolException($"No letter that was not settled is there: offset={at}, "
-                    + $"path={Path.GetFullPath(path)}. `mfq deadletters list` shows those that there are.");
+                    + $"path={SystemPath.Full(path)}. `mfq deadletters list` shows those that there are.");
             // The message as text only where it is asked for: it may be long.
             return Result.Write(
                 parsed, new LetterList([LetterLine.Of(letter, withMessage: OutputOption.IsJson(parsed))]),

@@ -102,7 +102,7 @@ internal static class AddCommand
     {
         foreach (IGrouping<string, PackFile> same in files.GroupBy(file => file.Key))
         {
-            string[] paths = [.. same.Select(file => Path.GetFullPath(file.Path)).Distinct()];
+            string[] paths = [.. same.Select(file => SystemPath.Full(file.Path)).Distinct()];
             if (paths.Length > 1)
             {
                 throw new ToolException($"Two files have one key: key={same.Key}, path={paths[0]}, other={paths[1]}. "
@@ -140,7 +140,7 @@ internal static class AddCommand
         reason = "It is gone";
         try
         {
-            using ReadableFile? opened = CurrentPlatform.Services.TryOpenForReading(Path.GetFullPath(file.Path));
+            using ReadableFile? opened = CurrentPlatform.Services.TryOpenForReading(SystemPath.Full(file.Path));
             if (opened is null)
                 return null;
             long length = opened.Length;

@@ -105,7 +105,7 @@ internal static class ProduceCommand
         if (FindDamage(storePath) is not { } damage)
             return;
         string found = $"The log is damaged before its end: offset={damage.Offset}, file={damage.File}, "
-            + $"path={Path.GetFullPath(storePath)}. Consumers that do not skip damage will not reach what is appended.";
+            + $"path={SystemPath.Full(storePath)}. Consumers that do not skip damage will not reach what is appended.";
         if (!isAllowed)
         {
             throw new ToolException(

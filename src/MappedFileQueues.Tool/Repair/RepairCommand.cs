@@ -24,7 +24,7 @@ internal static class RepairCommand
         });
         return command.Does(parsed => Interruption.Run(stopped =>
         {
-            MappedFileQueueOptions options = opening.Of(parsed, Path.GetFullPath(parsed.GetRequiredValue(store)));
+            MappedFileQueueOptions options = opening.Of(parsed, SystemPath.Full(parsed.GetRequiredValue(store)));
             RepairReport report = parsed.GetValue(apply) ? Apply(options, stopped) : Plan(options.StorePath, stopped);
             bool isWhole = report.After?.IsWhole ?? (report.Steps.Count == 0 && report.LeftAlone.Count == 0);
             return Result.Write(

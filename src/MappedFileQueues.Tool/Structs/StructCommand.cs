@@ -40,7 +40,7 @@ internal static class StructCommand
                     + "`dotnet tool install --global MappedFileQueues.Tool`.");
             }
 
-            StructShape shape = Load(Path.GetFullPath(parsed.GetRequiredValue(assembly)), parsed.GetRequiredValue(type));
+            StructShape shape = Load(SystemPath.Full(parsed.GetRequiredValue(assembly)), parsed.GetRequiredValue(type));
             string text = parsed.GetValue(c) ? CStruct.Write(shape) : PythonStruct.Write(shape);
             return Result.Write(
                 parsed, new StructText(shape.Source, shape.Size, text), ToolJson.Default.StructText, text.TrimEnd('\n'));

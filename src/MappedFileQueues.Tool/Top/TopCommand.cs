@@ -36,7 +36,7 @@ internal static class TopCommand
             folder, once, interval,
         }.Does(parsed =>
         {
-            string root = Path.GetFullPath(parsed.GetRequiredValue(folder));
+            string root = SystemPath.Full(parsed.GetRequiredValue(folder));
             if (!Directory.Exists(root))
                 throw new ToolException($"There is no such folder: path={root}. Correct the path.");
             TimeSpan pause = parsed.GetValue(interval) is { } wanted && wanted > s_intervalMin ? wanted

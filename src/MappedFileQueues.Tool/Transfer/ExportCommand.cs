@@ -28,7 +28,7 @@ internal static class ExportCommand
             bool isBinary = parsed.GetRequiredValue(format) == "binary";
             if (parsed.GetValue(to) is { } file)
             {
-                TransferResult result = WriteToFile(plan, isBinary, Path.GetFullPath(file), interruption.Token);
+                TransferResult result = WriteToFile(plan, isBinary, SystemPath.Full(file), interruption.Token);
                 return result.IsComplete ? result.Write(parsed, "Exported", interruption) : interruption.ExitCode;
             }
 

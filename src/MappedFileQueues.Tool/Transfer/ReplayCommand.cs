@@ -33,7 +33,7 @@ internal static class ReplayCommand
         {
             using Interruption interruption = new();
             ConsumePlan plan = source.Of(parsed, parsed.GetRequiredValue(store));
-            string path = Path.GetFullPath(parsed.GetRequiredValue(target));
+            string path = SystemPath.Full(parsed.GetRequiredValue(target));
             if (StorePaths.IsInside(plan.StorePath, path))
                 throw new ToolException($"A store is not replayed into itself: path={path}. Name another target.");
             if (Directory.Exists(path) && LetterStore.HoldsLetters(plan.StorePath))

@@ -19,7 +19,7 @@ internal sealed class WholeStore : IDisposable
     public WholeStore(ConsumePlan plan)
     {
         _plan = plan;
-        using (var store = ReadOnlyStore.Open(Path.GetFullPath(plan.StorePath), verifiesChecksum: false))
+        using (var store = ReadOnlyStore.Open(SystemPath.Full(plan.StorePath), verifiesChecksum: false))
         {
             Header = StoreHeader.Of(store.Meta);
             MappedFileQueueInfo info = store.GatherInfo();

@@ -31,7 +31,7 @@ internal sealed class StoreVerifier : IDisposable
     public StoreVerifier(string storePath, Action<long, long>? progress, CancellationToken stopped)
     {
         (_progress, _stopped) = (progress, stopped);
-        _store = ReadOnlyStore.Open(Path.GetFullPath(storePath), verifiesChecksum: true);
+        _store = ReadOnlyStore.Open(SystemPath.Full(storePath), verifiesChecksum: true);
         _result = new StoreVerification { StorePath = _store.Path, StoreId = _store.Meta.StoreId };
         _cursors = new CursorPlaces(_store);
         _segments = LogStartSearch.List(_store.Directory, _store.Meta);

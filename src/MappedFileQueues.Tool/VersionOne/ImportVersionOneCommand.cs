@@ -34,7 +34,7 @@ internal static class ImportVersionOneCommand
         {
             using Interruption interruption = new();
             using VersionOneFolder folder = new(parsed.GetRequiredValue(old));
-            MappedFileQueueOptions options = opening.Of(parsed, Path.GetFullPath(parsed.GetRequiredValue(target)));
+            MappedFileQueueOptions options = opening.Of(parsed, SystemPath.Full(parsed.GetRequiredValue(target)));
             options.SegmentSize = parsed.GetValue(segmentSize) ?? options.SegmentSize;
             var import = new VersionOneImport(
                 folder, (int?)parsed.GetValue(structSize), parsed.GetValue(ghosts), options, interruption.Token);

@@ -27,7 +27,7 @@ internal sealed class VersionOneFolder : IDisposable
     /// <exception cref="ToolException">The folder holds no store of 1.x.</exception>
     public VersionOneFolder(string path)
     {
-        Path = System.IO.Path.GetFullPath(path);
+        Path = SystemPath.Full(path);
         bool isOfThisVersion = File.Exists(System.IO.Path.Combine(Path, StoreNames.Meta));
         if (isOfThisVersion || !Directory.Exists(LogPath) || !Directory.Exists(OffsetPath))
         {

@@ -11,6 +11,7 @@ using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Snapshots;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Threads;
 
@@ -208,14 +209,19 @@ internal sealed partial class StoreEngine : IDisposable
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
         return new SnapshotWriter(Store, Flusher)
-            .Write(Path.TrimEndingDirectorySeparator(Path.GetFullPath(target)), options?.KeepStoreId ?? false);
+            .Write(Path.TrimEndingDirectorySeparator(SystemPath.Full(target)), options?.KeepStoreId ?? false);
     }
 
     /// <summary>
     /// Closes producers and consumers first, then the calls that belong to neither. Nothing is unmapped under a running call.
     /// </summary>
+    /// <exception cref="InvalidOperationException">A handler of SegmentDeleting calls it in a Trim or SetRetention, which would
+    /// never end.</exception>
     public void Dispose()
     {
+        if (Retention.IsLooking && !RetentionThread.IsCurrent)
+            throw new InvalidOperationException("A handler that is told of a removal cannot close the queue: "
+                + $"path={Store.Path}. Close it after the call has returned.");
         List<IDisposable> children;
         lock (_lock)
         {

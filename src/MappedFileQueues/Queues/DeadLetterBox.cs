@@ -1,6 +1,7 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues;
 
@@ -22,11 +23,11 @@ internal sealed class DeadLetterBox(
     private const long SegmentSizeMax = FrameHeader.FrameLengthMax;
 
     /// <summary>The queue's own directory, as it is named now.</summary>
-    private readonly string _queuePath = System.IO.Path.GetFullPath(queueOptions.StorePath);
+    private readonly string _queuePath = SystemPath.Full(queueOptions.StorePath);
 
     private MappedFileQueue? _queue;
 
-    public string Path { get; } = System.IO.Path.GetFullPath(path);
+    public string Path { get; } = SystemPath.Full(path);
 
     /// <summary>
     /// Appends a letter; it is on disk when the call returns. After an exception the next call opens the store anew: a failed

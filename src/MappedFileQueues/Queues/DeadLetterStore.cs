@@ -1,4 +1,5 @@
 using MappedFileQueues.Engine;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues;
 
@@ -149,7 +150,7 @@ public sealed class DeadLetterStore
         }
         catch (FormatException error)
         {
-            throw new QueueFormatException($"{error.Message} path={Path.GetFullPath(path)}, offset={offset}. Name the store of "
+            throw new QueueFormatException($"{error.Message} path={SystemPath.Full(path)}, offset={offset}. Name the store of "
                 + "an application's or a bridge's dead letters. To step over a message that is none, move its consumer "
                 + $"\"{ConsumerName}\" to the next offset.");
         }

@@ -1,5 +1,6 @@
 using MappedFileQueues.Engine;
 using MappedFileQueues.Log.Groups;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues;
 
@@ -22,7 +23,7 @@ internal sealed class GroupLetters(StoreEngine engine, MappedFileQueueOptions op
     /// </summary>
     public static MappedFileQueueOptions Copy(MappedFileQueueOptions options) => new()
     {
-        StorePath = Path.GetFullPath(options.StorePath),
+        StorePath = SystemPath.Full(options.StorePath),
         UnixCreateMode = options.UnixCreateMode,
         DangerouslyAllowFileSystem = options.DangerouslyAllowFileSystem,
         TimeProvider = options.TimeProvider,

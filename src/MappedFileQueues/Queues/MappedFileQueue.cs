@@ -375,7 +375,11 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <returns>The counters now.</returns>
     public MappedFileQueueStatistics GetStatistics() => _core.GetStatistics();
 
-    /// <summary>Disposes the producers and consumers of this queue and closes the store.</summary>
+    /// <summary>
+    /// Disposes the producers and consumers of this queue and closes the store. No interrupt of the thread ends it.
+    /// </summary>
+    /// <exception cref="InvalidOperationException">A handler of <see cref="SegmentDeleting"/> calls it during a
+    /// <see cref="Trim"/>.</exception>
     public void Dispose() => _core.Dispose();
 
     /// <inheritdoc cref="Dispose"/>

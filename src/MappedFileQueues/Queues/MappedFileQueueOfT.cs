@@ -192,7 +192,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     /// <inheritdoc cref="MappedFileQueue.GetStatistics()"/>
     public MappedFileQueueStatistics GetStatistics() => _core.GetStatistics();
 
-    /// <summary>Disposes the producers and consumers of this queue and closes the store.</summary>
+    /// <inheritdoc cref="MappedFileQueue.Dispose"/>
     public void Dispose() => _core.Dispose();
 
     /// <inheritdoc cref="Dispose"/>

@@ -1,5 +1,5 @@
-using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Format;
+using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Retention;

@@ -16,6 +16,9 @@ internal sealed class RetentionThread(LogStore store, StoreRetention retention) 
     private readonly AutoResetEvent _noticed = new(false);
     private volatile Thread? _thread;
 
+    /// <summary>Whether it is this thread.</summary>
+    public bool IsCurrent => _thread == Thread.CurrentThread;
+
     /// <inheritdoc cref="StoreRetention.IsRemoved"/>
     public bool IsRemoved(long offset) => retention.IsRemoved(offset);
 

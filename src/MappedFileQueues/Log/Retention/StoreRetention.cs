@@ -59,12 +59,15 @@ internal sealed class StoreRetention : IDisposable
         _measuredTail = _store.WrittenTo;
     }
 
+    /// <summary>Whether this thread is told of a segment, or about to be.</summary>
+    public bool IsLooking => _looking.IsHeldByCurrentThread;
+
     /// <summary>Applies the policy now. It owes nothing to a particular caller, so it throws no errors: the control page shows
     /// them, and the next look tries again.</summary>
     public void Apply()
     {
         // A handler that is told of a segment may set a policy.
-        if (_store.HasEnded || _looking.IsHeldByCurrentThread)
+        if (_store.HasEnded || IsLooking)
             return;
         _store.Spares.BeginLook();
         try
@@ -115,7 +118,7 @@ internal sealed class StoreRetention : IDisposable
     /// <exception cref="InvalidOperationException">A handler that is told of a segment calls it.</exception>
     public long Trim(long before)
     {
-        if (_looking.IsHeldByCurrentThread)
+        if (IsLooking)
             throw new InvalidOperationException($"A handler that is told of a removal cannot trim the store: path={_store.Path}. "
                 + "Trim after it has returned.");
         while (true)

@@ -45,7 +45,7 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
     }
 
     /// <inheritdoc/>
-    public override ReadableFile? TryOpenForReading(string path) => LinuxReadableFile.TryOpenFile(Path.GetFullPath(path));
+    public override ReadableFile? TryOpenForReading(string path) => LinuxReadableFile.TryOpenFile(SystemPath.Full(path));
 
     /// <inheritdoc/>
     public override bool RegisterForBarrier() => _fence.Value;

@@ -111,6 +111,24 @@ public sealed class DisposeRuleTests
         }
     }
 
+    /// <summary>The call waited for itself, for good.</summary>
+    [Fact]
+    public void Dispose_ByAHandlerThatATrimTells_IsRefused()
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = store.Path, SegmentSize = 64 * 1024 });
+        while (queue.Producer.Offset < 3 * 64 * 1024)
+            queue.Producer.Produce(new byte[4096]);
+        Exception? refused = null;
+        queue.SegmentDeleting += (_, _) => refused ??= Record.Exception(queue.Dispose);
+
+        long start = queue.Trim(2 * 64 * 1024);
+
+        Assert.Equal(2 * 64 * 1024, start);
+        Assert.IsType<InvalidOperationException>(refused);
+        queue.Producer.Produce([1]);
+    }
+
     [Fact]
     public void Dispose_ConsumerUnderAReadingThread_EndsItsCalls()
     {
