@@ -1,5 +1,7 @@
 using System.Globalization;
 using System.Text;
+using MappedFileQueues.Engine;
+using MappedFileQueues.Format;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Tests.Crash;
@@ -56,6 +58,7 @@ internal sealed class Agent
         ["save"] = Save,
         ["floor"] = command => Queue.GetInfo().Groups.Single().FloorOffset.ToString(CultureInfo.InvariantCulture),
         ["retry"] = RetryLetters,
+        ["fence"] = Fence,
         ["deletegroup"] = command => Queue.DeleteGroup(command.Text("group", "workers")).ToString(),
     };
 
@@ -376,6 +379,13 @@ internal sealed class Agent
     {
         Member.Flush();
         return "";
+    }
+
+    private static string Fence(AgentCommand command)
+    {
+        var options = new MappedFileQueueOptions { StorePath = command.Text("path", "") };
+        using var engine = new StoreEngine(options, StoreKind.Messages, 0, 0);
+        return engine.FenceGroupMember("workers", command.Number("slot")).ToString(CultureInfo.InvariantCulture);
     }
 
     private string Leave(AgentCommand command)

@@ -54,8 +54,8 @@ internal static class GroupCommands
         return new Command(
             "fence",
             "Give the messages of a member that stands still (stopped, frozen, in a debugger) to the others: "
-                + "`mfq consumers fence orders workers 3`. What it has done with them may be done again; when it goes "
-                + "on, its calls for them fail.")
+                + "`mfq consumers fence orders workers 3`. What it has done with them may be done again; when it "
+                + "continues, its calls for them fail.")
         {
             store, group, slot, after, opening,
         }.Does(parsed => Interruption.Run(stopped =>

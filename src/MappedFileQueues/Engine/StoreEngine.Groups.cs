@@ -102,10 +102,11 @@ internal sealed partial class StoreEngine
         ThrowIfInvalidGroup(group);
         Store.ThrowIfReplaced();
         string name = group.ToLowerInvariant();
-        if (!GroupFile.Exists(Store.Directory, name))
+        if (slot is < 0 or >= SlotLayout.SlotCount || !GroupFile.Exists(Store.Directory, name))
             return 0;
+        uint fenced = SlotLayout.Owner(slot, Store.Slots.Generation(slot));
         using GroupMember operating = OpenMember(name, new GroupOptions(), Corruption, static (in _, _) => { });
-        return operating.Fence(slot);
+        return operating.Fence(fenced);
     }
 
     private GroupFile OpenGroup(string name, QueueStart start, CorruptionPolicy policy, bool skipsGaps)

@@ -19,7 +19,7 @@ internal sealed partial class Workload
             bool found = process.Consumer.TryConsume(out ReadOnlySpan<byte> message);
             if (process.Skipped.TryDequeue(out MessagesSkippedEventArgs? skipped))
             {
-                TryContinueAfter(process, skipped, before, expected);
+                ContinueAfter(process, skipped, before, expected);
                 expected = NextToRead(process, out isBlocked);
                 mayLag = MayLag(index, expected);
             }

@@ -378,15 +378,17 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
     }
 
     /// <summary>Takes over what a member has in hand that is alive, because an operator says so.</summary>
+    /// <param name="fenced">The member; who gets its slot later is another one.</param>
+    /// <param name="walk">Finds the messages of a range again.</param>
     /// <returns>How many records it held.</returns>
-    public int Fence(int slot, IRangeWalk walk)
+    public int Fence(uint fenced, IRangeWalk walk)
     {
         _gone.Clear();
         int count = 0;
         for (int range = 0; range < table.UsedRanges; range++)
         {
             LeaseState state = table.State(range);
-            if (state.Kind is not (LeaseKind.Held or LeaseKind.Filling) || Format.SlotLayout.Slot(state.Owner) != slot
+            if (state.Kind is not (LeaseKind.Held or LeaseKind.Filling) || state.Owner != fenced
                 || (state.Kind == LeaseKind.Filling && table.Next.Record != range))
                 continue;
             TakeOver(range, state, walk);
@@ -397,7 +399,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
         {
             int single = GroupTable.Single(number);
             LeaseState state = table.State(single);
-            if (state.Kind != LeaseKind.Held || Format.SlotLayout.Slot(state.Owner) != slot
+            if (state.Kind != LeaseKind.Held || state.Owner != fenced
                 || !table.TryChange(single, state, LeaseState.Make(LeaseKind.Waiting, 0, state.Tag + 1, state.Deliveries)))
                 continue;
             Returned(dueMs: 0);

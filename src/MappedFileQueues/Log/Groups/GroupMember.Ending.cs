@@ -129,12 +129,12 @@ internal sealed unsafe partial class GroupMember
     }
 
     /// <inheritdoc cref="GroupLeases.Fence"/>
-    public int Fence(int slot)
+    public int Fence(uint fenced)
     {
         BeginCall();
         try
         {
-            return _leases.Fence(slot, this);
+            return _leases.Fence(fenced, this);
         }
         finally
         {

@@ -370,6 +370,39 @@ public sealed class GroupStepTests
     }
 
     /// <summary>
+    /// A member died while it was fenced, and another one got its slot: that one lost what it had in hand, and its calls threw,
+    /// although it worked. The laboratory found it.
+    /// </summary>
+    [Fact]
+    public void Fence_AnotherMemberTakesTheSlotMeanwhile_LeavesThatOneAlone()
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue survivor = store.Open();
+        using PeerAgent fencer = store.StartAttached();
+        using PeerAgent child = StartMember(store, survivor, out int slot);
+        child.Ask("take count=4");
+        fencer.Trap("GroupTakenOver", 1, "stop");
+        fencer.Send($"fence path={store.Path} slot={slot}");
+        fencer.WaitUntilStopped();
+        child.Kill();
+        using MappedFileGroupMember next = survivor.OpenGroupMember("workers", s_options);
+        Assert.Equal(slot, next.Slot);
+        // In ranges before and after the one that the fencer has come to.
+        List<long> offsets = [];
+        for (int i = 4; i < 10; i++)
+        {
+            Assert.True(next.TryConsume(out ReadOnlySpan<byte> message));
+            Assert.Equal($"m-{i}", CrashMessage.Read(message));
+            offsets.Add(next.MessageOffset);
+        }
+
+        fencer.Continue();
+
+        Assert.Equal("ok 1", fencer.Answer());
+        next.Acknowledge([.. offsets]);
+    }
+
+    /// <summary>
     /// A member is stopped while it gives a message back, and fenced; who takes over gives the message back too. A copy that was
     /// saved then had it twice, and after a power loss it came twice: the laboratory found that, one run in some hundred.
     /// </summary>
