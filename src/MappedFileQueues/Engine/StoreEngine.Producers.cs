@@ -28,16 +28,16 @@ internal sealed partial class StoreEngine
             Store.ThrowIfDamaged("appended");
             if (Store.Wake.IsPoisoned)
                 throw Store.Poisoned();
-            bool fences = Store.Os.RegisterForBarrier();
+            bool isRegistered = Store.Os.RegisterForBarrier();
             _consumerLimit?.Announce();
-            _admission.Admit(fences, ref _producersLock, alone: Store.Settings.Exclusive);
+            _admission.Admit(isRegistered, ref _producersLock, alone: Store.Settings.Exclusive);
             try
             {
                 OwnerSlot slot = Store.Producers.Slot!;
                 if (Store.Producers.Preparer is null)
                     StartPreparer();
                 LogAppender appender = Store.Settings.Exclusive
-                    ? new ExclusiveAppender(Store, Flusher, _roller, fences)
+                    ? new ExclusiveAppender(Store, Flusher, _roller, isRegistered)
                     : new SharedAppender(Store, Flusher, _roller, slot);
                 Store.Producers.Add(appender);
                 _producerCount++;

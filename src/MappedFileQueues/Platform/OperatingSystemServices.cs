@@ -56,8 +56,8 @@ internal abstract class OperatingSystemServices
     public abstract bool BarrierOtherProcesses();
 
     /// <summary>
-    /// Fences all running threads of the machine once, registered or not; takes some 10 ms. False where the system has no such
-    /// call.
+    /// Sends a barrier to all running threads of the machine once, registered or not; takes some 10 ms. False where the system
+    /// has no such call.
     /// </summary>
     public abstract bool BarrierEverybody();
 

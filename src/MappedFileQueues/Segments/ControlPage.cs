@@ -47,7 +47,7 @@ internal sealed unsafe class ControlPage : IDisposable
     /// </summary>
     public long* FlushTarget => (long*)_region.Word(ControlLayout.FlushTargetAt);
 
-    /// <summary>1 once a producer publishes without a barrier of its own: waiters must fence it before they sleep.</summary>
+    /// <summary>1 once a producer publishes without a barrier of its own: waiters must send it one before they sleep.</summary>
     public ulong* BarrierNeeded => _region.Word(ControlLayout.BarrierNeededAt);
 
     public ulong* WakeSequence => _region.Word(ControlLayout.WakeSequenceAt);

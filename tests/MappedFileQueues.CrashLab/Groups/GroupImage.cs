@@ -235,7 +235,8 @@ internal sealed unsafe class GroupImage(GroupModel model, GroupPicture picture, 
     /// </summary>
     private uint WearOut(SimDisk disk)
     {
-        if (disk.Find(StoreNames.Group(GroupPlan.Group)) is not { } file || disk.Find(StoreNames.Slots) is not { } slots)
+        if (disk.Find(StoreNames.Group(GroupPlan.Group)) is not { Length: >= GroupLayout.FileLength } file
+            || disk.Find(StoreNames.Slots) is not { Length: >= SlotLayout.FileLength } slots)
             return 0;
         List<uint> owners = [];
         ReadOnlySpan<byte> content = file.Content;

@@ -15,8 +15,8 @@ namespace MappedFileQueues.Log.Appending;
 /// <param name="appender">The appender that it belongs to.</param>
 /// <param name="thread">Its thread; null in Exclusive mode, where callers take turns.</param>
 /// <param name="lookWhileWaiting">Called while its thread waits for another process; throws when its producer ends.</param>
-/// <param name="mayHaveBound">False where each publish must fence: without a bound every append takes the rare path, which does.
-/// </param>
+/// <param name="mayHaveBound">False where each publish needs a barrier: without a bound every append takes the rare path, which
+/// has one.</param>
 internal sealed unsafe class AppendLane(
     object appender, Thread? thread, Action? lookWhileWaiting = null, bool mayHaveBound = true) : SingleCaller
 {
@@ -86,7 +86,7 @@ internal sealed unsafe class AppendLane(
     /// <summary>Called while this lane's thread waits for another process; throws when its producer ends.</summary>
     public Action? LookWhileWaiting => lookWhileWaiting;
 
-    /// <summary>False where each publish must fence.</summary>
+    /// <summary>False where each publish needs a barrier.</summary>
     public bool MayHaveBound => mayHaveBound;
 
     /// <summary>The lane's thread; null in Exclusive mode, where callers take turns.</summary>

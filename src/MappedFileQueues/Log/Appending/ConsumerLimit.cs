@@ -16,14 +16,14 @@ namespace MappedFileQueues.Log.Appending;
 /// <para>What follows the slowest cursor and is no message (padding: given-up claims, the rest of a segment) does not count: no
 /// consumer commits it. A frame that is longer than the limit is admitted when everything before it is consumed.</para>
 /// <para>Waiting (docs/DESIGN.md, section 8): a producer raises the flag of <see cref="LogStore.CapacityWake"/>, then looks at
-/// the cursors; a consumer stores its cursor, fences, then looks at the flag. Consumers fence only once
+/// the cursors; a consumer stores its cursor, passes a barrier, then looks at the flag. Consumers do so only once
 /// <see cref="Segments.ControlPage.ProducersMayWait"/> is set. A consumer that read that word just before may still have its
-/// cursor in its processor's store buffer, so the process that sets the word fences everybody once.</para>
+/// cursor in its processor's store buffer, so the process that sets the word sends a barrier to everybody once.</para>
 /// </summary>
 internal sealed unsafe class ConsumerLimit(LogStore store, long bytesMax) : IDisposable
 {
-    /// <summary>The steps of a walk while a consumer may not have seen the word; no fence orders it.</summary>
-    private static readonly TimeSpan UnfencedSleepMin = TimeSpan.FromMilliseconds(1);
+    /// <summary>The steps of a walk while a consumer may not have seen the word; no barrier orders it.</summary>
+    private static readonly TimeSpan UnorderedSleepMin = TimeSpan.FromMilliseconds(1);
 
     private const ulong Announced = 1;
     private const ulong SeenByAll = 2;
@@ -91,8 +91,8 @@ internal sealed unsafe class ConsumerLimit(LogStore store, long bytesMax) : IDis
         // P37 acquire: pairs with P37 full in Announce.
         if (SharedWord.ReadAcquire(store.Control.ProducersMayWait) == SeenByAll)
             return sleep;
-        TimeSpan unfenced = UnfencedSleepMin * (1 << Math.Min(sleeps, 10));
-        return unfenced < sleep ? unfenced : sleep;
+        TimeSpan unordered = UnorderedSleepMin * (1 << Math.Min(sleeps, 10));
+        return unordered < sleep ? unordered : sleep;
     }
 
     public void Dispose()

@@ -18,7 +18,7 @@ namespace MappedFileQueues.Log.Appending;
 /// 4 store the header (release)                    crash: the message is there
 /// 5 read the waiters' flag
 /// </code>
-/// Without step 2 the bytes that a dead or abandoned append left would become headers after a shorter successor. The fence
+/// Without step 2 the bytes that a dead or abandoned append left would become headers after a shorter successor. The barrier
 /// between 4 and 5 is the waiter's (membarrier); where that is unavailable an exchange replaces the store. Because dirty bytes
 /// may be beyond the tail, the control page says "exclusive producer at work" until they are zeroed.
 /// </summary>
@@ -106,9 +106,9 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
 
         long offset = (long)at + lane.AddressToOffset;
         ulong header = WritePayload(at, offset, ref payload, length, block, isKnown);
-        // A lane has a bound only where no publish must fence, and its bound leaves room for the next header.
+        // A lane has a bound only where no publish needs a barrier, and its bound leaves room for the next header.
         // With a length that is not known, too much has to be kept across the copy to keep the mark as well.
-        return Publish(lane, isKnown ? mark : null, header, at, end, offset, hasNext: true, fences: false);
+        return Publish(lane, isKnown ? mark : null, header, at, end, offset, hasNext: true, hasBarrier: false);
     }
 
     public override AppendLane? Claim(int payloadLength)
@@ -243,7 +243,7 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     /// <summary>Steps 2 to 5, and the end of the call; returns the offset.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     private long Publish(
-        AppendLane lane, CallMark? mark, ulong header, byte* at, byte* end, long offset, bool hasNext, bool fences)
+        AppendLane lane, CallMark? mark, ulong header, byte* at, byte* end, long offset, bool hasNext, bool hasBarrier)
     {
         ProtocolSteps.Reach(ProtocolStep.PayloadWritten);
         if (hasNext && !PlantedFaults.Has(PlantedFault.NextHeaderNotZeroed))
@@ -251,8 +251,8 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
         ProtocolSteps.Reach(ProtocolStep.NextHeaderZeroed);
         if (*(ulong*)at != 0)
             ThrowForeign(lane);
-        if (fences)
-            SharedWord.Exchange((ulong*)at, header); // P1 full: publishes and fences; pairs with P1 acquire in LogReader.
+        if (hasBarrier)
+            SharedWord.Exchange((ulong*)at, header); // P1 full: publishes, and is a barrier; pairs with P1 acquire in LogReader.
         else
             SharedWord.WriteRelease((ulong*)at, header); // P1 release: pairs with P1 acquire in LogReader.
         ProtocolSteps.Reach(ProtocolStep.Published);

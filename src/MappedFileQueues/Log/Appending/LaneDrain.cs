@@ -5,8 +5,8 @@ namespace MappedFileQueues.Log.Appending;
 
 /// <summary>
 /// Waits until no thread is inside a lane. Threads mark their calls by plain stores (an interlocked pair would cost 4 ns a
-/// message), so the disposing side pays for the fence: it takes the bounds away, fences all threads of the process, and then
-/// sees every call that could have missed it.
+/// message), so the disposing side pays for the barrier: it takes the bounds away, sends one to all threads of the process, and
+/// then sees every call that could have missed it.
 /// </summary>
 internal static unsafe class LaneDrain
 {

@@ -308,7 +308,7 @@ internal abstract unsafe class LogAppender : IProducerLanes
 
     /// <summary>
     /// The publisher's second step, and the end of the call: every waiter has raised the flag. The publish before it was a full
-    /// fence, or the waiter fences this thread.
+    /// barrier, or the waiter sends one to this thread.
     /// </summary>
     /// <returns>The offset.</returns>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
@@ -437,7 +437,9 @@ internal abstract unsafe class LogAppender : IProducerLanes
                 + "Use a store with larger segments.");
     }
 
-    /// <summary>After a bound was set: a Dispose in between must not be missed (it takes the bound away, then fences).</summary>
+    /// <summary>
+    /// After a bound was set: a Dispose in between must not be missed (it takes the bound away, then sends a barrier).
+    /// </summary>
     protected void RecheckDisposed(AppendLane lane)
     {
         // P33 full: the bound comes before the check whether flushes fail too; pairs with P33 full in FlushFailure.

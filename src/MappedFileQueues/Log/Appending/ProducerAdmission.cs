@@ -22,7 +22,7 @@ internal sealed unsafe class ProducerAdmission(LogStore store, SegmentRoller rol
     /// <summary>How long the end of a producer waits for openers.</summary>
     private static readonly TimeSpan EndWaitMax = TimeSpan.FromSeconds(1);
 
-    public void Admit(bool fences, ref PlatformLock? producersLock, bool alone)
+    public void Admit(bool isRegistered, ref PlatformLock? producersLock, bool alone)
     {
         if (producersLock is not null)
         {
@@ -46,7 +46,7 @@ internal sealed unsafe class ProducerAdmission(LogStore store, SegmentRoller rol
                     try
                     {
                         store.Producers.Slot ??= store.Slots.Take();
-                        Prepare(fences, alone);
+                        Prepare(isRegistered, alone);
                         producersLock = taken;
                         return;
                     }
@@ -94,12 +94,12 @@ internal sealed unsafe class ProducerAdmission(LogStore store, SegmentRoller rol
         }
     }
 
-    private void Prepare(bool fences, bool alone)
+    private void Prepare(bool isRegistered, bool alone)
     {
         // P17 acquire: an Exclusive producer that is gone set it; pairs with P17 release here and in TryClearExclusive.
         if (SharedWord.ReadAcquire(store.Control.ExclusiveAtWork) != 0)
             ZeroBeyondTail();
-        if (alone && fences)
+        if (alone && isRegistered)
             // P8 full: before its first publish; pairs with P8 acquire in WakeSignal.
             SharedWord.SetBits(store.Control.BarrierNeeded, 1);
         store.Control.AnnounceColdWord(ControlLayout.ExclusiveAtWorkAt, alone ? 1u : 0u);

@@ -185,7 +185,7 @@ internal sealed unsafe partial class FlushEngine
 
     /// <summary>
     /// Sleeps until a message is published, or until <see cref="Notice"/> says that there is something else to do. False when
-    /// there is something to do already, and when this thread has to look by itself because a publisher cannot be fenced, or
+    /// there is something to do already, and when this thread has to look by itself because no barrier reaches a publisher, or
     /// polls, and wakes no waiter.
     /// </summary>
     private bool TrySleepUntilPublish(int notices)

@@ -242,7 +242,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         StoreCursor(offset);
         ProtocolSteps.Reach(ProtocolStep.CursorStored);
         // P16 acquire: retention dropped this consumer; pairs with P16 full in SegmentTrimmer.
-        // P37 acquire: pairs with P37 full in ConsumerLimit.Announce, which fences everybody afterwards.
+        // P37 acquire: pairs with P37 full in ConsumerLimit.Announce, which sends everybody a barrier.
         if (offset < SharedWord.ReadAcquire(_logStart) || SharedWord.ReadAcquire(_producersMayWait) != 0)
             LookAndEnd(offset);
         else

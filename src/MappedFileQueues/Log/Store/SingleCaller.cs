@@ -10,15 +10,15 @@ namespace MappedFileQueues.Log.Store;
 /// <code>
 /// a call of the owner                           another thread takes the object over, under the lock
 /// 1 the stack is the owner's                    1 announce the own mark
-/// 2 mark: in call                               2 fence all threads of the process
+/// 2 mark: in call                               2 a barrier for all threads of the process
 /// 3 check that no other thread is announced     3 the owner's mark says "in call": announce the owner again, refuse
 /// 4 the call itself                             4 become the owner, mark: in call
 /// 5 mark: not in call
 /// </code>
-/// The fence makes one of two things true: step 3 of the new thread sees the mark, or step 3 of the owner sees the announcement.
-/// Interlocked operations on both sides would cost 5 ns a message. A plain check of one common mark would let two threads through
-/// that come within the same few nanoseconds, and acknowledged messages would be lost. Each thread has its own mark: a thread
-/// that comes too late would clear a common one under the other thread's call.
+/// The barrier makes one of two things true: step 3 of the new thread sees the mark, or step 3 of the owner sees the
+/// announcement. Interlocked operations on both sides would cost 5 ns a message. A plain check of one common mark would let two
+/// threads through that come within the same few nanoseconds, and acknowledged messages would be lost. Each thread has its own
+/// mark: a thread that comes too late would clear a common one under the other thread's call.
 /// <para>A thread is known by its stack, because asking the runtime costs a call: two addresses of one stack belong to one
 /// thread, or the earlier thread has ended.</para>
 /// <para>A call may be barred: by the end of the object, or by a wait that owns it. Then no thread is announced, and every call
@@ -52,7 +52,9 @@ internal abstract unsafe class SingleCaller
     /// <param name="stack">As in <see cref="TryBegin"/>.</param>
     public bool IsOwnCallUnderWay(byte* stack) => _owner.IsOf(stack) && _owner.InCall != 0;
 
-    /// <summary>Whether a call is under way. For a thread that has refused further calls and has fenced all threads.</summary>
+    /// <summary>
+    /// Whether a call is under way. For a thread that has refused further calls and has sent all threads a barrier.
+    /// </summary>
     public bool IsInCall
     {
         get

@@ -57,7 +57,7 @@ internal abstract unsafe class SignalWaits(OperatingSystemServices os, WakeSigna
     protected abstract TimeSpan? LookAtAll(TimeSpan sleepMax);
 
     /// <summary>
-    /// The thread's steps 1 and 2: raises the flag where a look is due. Returns true if producers must be fenced before it.
+    /// The thread's steps 1 and 2: raises the flag where a look is due. Returns true if producers need a barrier before it.
     /// </summary>
     /// <param name="now">The time of the round.</param>
     public bool BeginLook(long now)
@@ -72,7 +72,7 @@ internal abstract unsafe class SignalWaits(OperatingSystemServices os, WakeSigna
     }
 
     /// <summary>The thread's steps 3 and 4: looks, after the barrier.</summary>
-    /// <param name="isOrdered">False where producers could not be fenced.</param>
+    /// <param name="isOrdered">False where no barrier reached the producers.</param>
     /// <param name="wait">What to sleep on.</param>
     /// <param name="lookAt">When to look again though nothing moves.</param>
     /// <returns>False when nothing waits any more.</returns>

@@ -7,9 +7,9 @@ using MappedFileQueues.Threads;
 namespace MappedFileQueues.Log.Waiting;
 
 /// <summary>
-/// A thread that waits on the signals of many queues. A round: raise the flags (steps 1 and 2 of the waiter), fence producers
-/// once for all of them (3), look (4), then sleep on all sequences and on a word of its own, by which others interrupt it (5).
-/// Continuations never run on it.
+/// A thread that waits on the signals of many queues. A round: raise the flags (steps 1 and 2 of the waiter), send producers a
+/// barrier once for all of them (3), look (4), then sleep on all sequences and on a word of its own, by which others interrupt
+/// it (5). Continuations never run on it.
 /// <para>A queue's words stay mapped while the thread looks, because it looks under the queue's lock. They may be unmapped while
 /// it sleeps: only the kernel reads them then, and whoever unmaps interrupts the thread first.</para>
 /// </summary>

@@ -12,7 +12,7 @@ namespace MappedFileQueues.Log.Waiting;
 /// waiter                                                waker
 /// 1 s = sequence (acquire)                              1 publish
 /// 2 raise the flag to s + 1, never lower it             2 flag = read the flag; 0: done
-/// 3 fence the producers that publish without a barrier  3 sequence + 1
+/// 3 a barrier for producers that publish without one    3 sequence + 1
 /// 4 look again; found: done                             4 wake all that sleep on the sequence
 /// 5 sleep while sequence = s                            5 clear the flag, if it still holds what was read
 /// </code>
@@ -32,21 +32,21 @@ internal sealed unsafe class WakeSignal
     /// <summary>The longest sleep of a waiter that a living process may leave asleep.</summary>
     public static readonly TimeSpan UnwokenSleepMax = TimeSpan.FromMilliseconds(100);
 
-    /// <summary>The longest sleep when a producer that publishes without a barrier cannot be fenced from here.</summary>
-    public static readonly TimeSpan UnfencedSleepMax = TimeSpan.FromMilliseconds(1);
+    /// <summary>The longest sleep when a producer that publishes without a barrier cannot be sent one from here.</summary>
+    public static readonly TimeSpan UnorderedSleepMax = TimeSpan.FromMilliseconds(1);
 
     private readonly OperatingSystemServices _os;
     private readonly ulong* _sequence;
     private readonly ulong* _flag;
     private readonly ulong* _hasPollers;
-    private readonly ulong* _fenceNeeded;
+    private readonly ulong* _barrierNeeded;
     private bool _isPoisonedHere;
 
     /// <summary>The signal of publishers.</summary>
     public WakeSignal(OperatingSystemServices os, ControlPage control)
-        : this(os, control, control.WakeSequence, control.WaiterFlag) => _fenceNeeded = control.BarrierNeeded;
+        : this(os, control, control.WakeSequence, control.WaiterFlag) => _barrierNeeded = control.BarrierNeeded;
 
-    /// <summary>A signal whose wakers all fence their changes themselves.</summary>
+    /// <summary>A signal whose wakers all pass a barrier after their changes.</summary>
     public WakeSignal(OperatingSystemServices os, ControlPage control, ulong* sequence, ulong* flag)
     {
         _os = os;
@@ -70,17 +70,17 @@ internal sealed unsafe class WakeSignal
     /// <param name="sequence">The sequence, for <see cref="Sleep"/>.</param>
     /// <returns>The longest time that one sleep may last.</returns>
     public TimeSpan Prepare(out ulong sequence) =>
-        // Also when the flag was high enough: the waiter that raised it may not have reached its own fence yet.
+        // Also when the flag was high enough: the waiter that raised it may not have reached its own barrier yet.
         SleepLimit(isOrdered: !Raise(out sequence) || _os.BarrierOtherProcesses());
 
     /// <summary>The longest time that one sleep may last after step 3.</summary>
-    /// <param name="isOrdered">False where producers could not be fenced.</param>
-    public TimeSpan SleepLimit(bool isOrdered) => !isOrdered ? UnfencedSleepMax
+    /// <param name="isOrdered">False where no barrier reached the producers.</param>
+    public TimeSpan SleepLimit(bool isOrdered) => !isOrdered ? UnorderedSleepMax
         // P35 acquire: a hint, late by one sleep at most; pairs with P35 release in StoreOpening.
         : SharedWord.ReadAcquire(_hasPollers) != 0 ? UnwokenSleepMax
         : SleepMax;
 
-    /// <summary>Waiter's steps 1 and 2; true if step 3 is needed, which one fence makes for any number of signals.</summary>
+    /// <summary>Waiter's steps 1 and 2; true if step 3 is needed, which one barrier makes for any number of signals.</summary>
     /// <param name="sequence">The sequence, for <see cref="Sleep"/>.</param>
     public bool Raise(out ulong sequence)
     {
@@ -99,7 +99,7 @@ internal sealed unsafe class WakeSignal
 
         ProtocolSteps.Reach(ProtocolStep.WaiterFlagRaised);
         // P8 acquire: an Exclusive producer may publish without a barrier; pairs with P8 full in ProducerAdmission.
-        return _fenceNeeded != null && SharedWord.ReadAcquire(_fenceNeeded) != 0;
+        return _barrierNeeded != null && SharedWord.ReadAcquire(_barrierNeeded) != 0;
     }
 
     /// <summary>Waiter's step 5; may return early.</summary>

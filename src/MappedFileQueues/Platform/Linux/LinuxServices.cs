@@ -13,7 +13,7 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
     private readonly Lazy<bool> _waitsOnMany = new(CanWaitOnMany);
 
     // Registration lasts for the life of the process and may be repeated; once is enough.
-    private readonly Lazy<bool> _fence = new(TryRegister);
+    private readonly Lazy<bool> _isRegistered = new(TryRegister);
 
     /// <inheritdoc/>
     public override bool IsPortable => false;
@@ -48,13 +48,13 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
     public override ReadableFile? TryOpenForReading(string path) => LinuxReadableFile.TryOpenFile(SystemPath.Full(path));
 
     /// <inheritdoc/>
-    public override bool RegisterForBarrier() => _fence.Value;
+    public override bool RegisterForBarrier() => _isRegistered.Value;
 
     /// <inheritdoc/>
     public override bool BarrierOtherProcesses() =>
         // The command reaches only the running threads of registered processes, so this process must be registered for its own
         // other threads.
-        _fence.Value
+        _isRegistered.Value
         && LinuxNative.membarrier(LinuxNative.SYS_membarrier, LinuxNative.MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
 
     /// <inheritdoc/>
