@@ -69,55 +69,31 @@ public sealed class ReadAheadFaultTests
     [Fact]
     public async Task Dispose_AReadIsUnderWay_WaitsForIt()
     {
-        using ManualResetEventSlim hangs = new();
-        using ManualResetEventSlim reads = new();
-        ScriptedFile file = new(s_content)
-        {
-            BeforeRead = _ =>
-            {
-                reads.Set();
-                hangs.Wait();
-            },
-        };
-        ReadAheadStream stream = new(file, new ReadAheadOptions());
-        Task<int> pending = stream.ReadAsync(new byte[10]).AsTask();
-        reads.Wait(s_deadline);
-        Task disposing = Task.Run(stream.Dispose);
-        await Assert.ThrowsAsync<ObjectDisposedException>(() => pending.WaitAsync(s_deadline));
+        using HangingRead read = new();
+        Task disposing = Task.Run(read.Stream.Dispose);
+        await Assert.ThrowsAsync<ObjectDisposedException>(() => read.Pending.WaitAsync(s_deadline));
         Assert.False(disposing.IsCompleted);
-        Assert.False(file.IsClosed);
-        hangs.Set();
+        Assert.False(read.File.IsClosed);
+        read.End();
         await disposing.WaitAsync(s_deadline);
-        Assert.True(file.IsClosed);
+        Assert.True(read.File.IsClosed);
     }
 
     /// <summary>The interrupt ended the wait for the read, and the file stayed open as long as the process lived.</summary>
     [Fact]
     public void Dispose_InterruptedWhileAReadIsUnderWay_ClosesTheFile()
     {
-        using ManualResetEventSlim hangs = new();
-        using ManualResetEventSlim reads = new();
-        ScriptedFile file = new(s_content)
-        {
-            BeforeRead = _ =>
-            {
-                reads.Set();
-                hangs.Wait();
-            },
-        };
-        ReadAheadStream stream = new(file, new ReadAheadOptions());
-        Task<int> pending = stream.ReadAsync(new byte[10]).AsTask();
-        reads.Wait(s_deadline);
+        using HangingRead read = new();
         BackgroundCall disposing = BackgroundCall.Start(() =>
         {
             Thread.CurrentThread.Interrupt();
-            stream.Dispose();
+            read.Stream.Dispose();
         });
         Thread.Sleep(50);
-        hangs.Set();
+        read.End();
         disposing.Join();
-        Assert.True(file.IsClosed);
-        Assert.True(SpinWait.SpinUntil(() => pending.IsFaulted, s_deadline));
+        Assert.True(read.File.IsClosed);
+        Assert.True(SpinWait.SpinUntil(() => read.Pending.IsFaulted, s_deadline));
     }
 
     [Fact]
@@ -176,5 +152,41 @@ public sealed class ReadAheadFaultTests
         stream.TryReadBlock(out _);
         stream.ReadByte();
         Eventually.Equal(5, () => Volatile.Read(ref reads));
+    }
+
+    /// <summary>A stream with a read under way, which the disk answers only at <see cref="End"/>.</summary>
+    private sealed class HangingRead : IDisposable
+    {
+        private readonly ManualResetEventSlim _hangs = new();
+        private readonly ManualResetEventSlim _reads = new();
+
+        public HangingRead()
+        {
+            File = new ScriptedFile(s_content)
+            {
+                BeforeRead = _ =>
+                {
+                    _reads.Set();
+                    _hangs.Wait();
+                },
+            };
+            Stream = new ReadAheadStream(File, new ReadAheadOptions());
+            Pending = Stream.ReadAsync(new byte[10]).AsTask();
+            _reads.Wait(s_deadline);
+        }
+
+        public ScriptedFile File { get; }
+
+        public ReadAheadStream Stream { get; }
+
+        public Task<int> Pending { get; }
+
+        public void End() => _hangs.Set();
+
+        public void Dispose()
+        {
+            _hangs.Dispose();
+            _reads.Dispose();
+        }
     }
 }
