@@ -134,8 +134,8 @@ public sealed class FigureTests
             name is "idle_cpu" or "alloc_per_message" ? value >= 0 : value > 0 || name == "metrics_overhead",
             $"{name}: value={value}");
 
-        // A bare futex is known on Linux only.
-        Assert.True(hasRaw && name != "wake_p50" ? raw > 0 : raw >= 0, $"{name}: raw={raw}");
+        // A bare futex is known on Linux only, and a process that waits on semaphores may use no time at all for three seconds.
+        Assert.True(hasRaw && name is not ("wake_p50" or "idle_cpu") ? raw > 0 : raw >= 0, $"{name}: raw={raw}");
         if (raw > 0)
             Assert.Equal(1, figure.GetProperty("ratio").GetDouble() / (value / raw), 1e-3);
     }
