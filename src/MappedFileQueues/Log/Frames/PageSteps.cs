@@ -35,17 +35,15 @@ internal struct PageSteps(long first)
         _step = goesOn ? Math.Min(_step * 2, StepMax) : first;
         written -= segment.Start;
         long unit = Math.Min(_step, ForReading);
-        long end = (from + _step) & -unit;
-        bool isBeyond = end > written;
-        // A step of one unit is no longer than what is asked for below, which looks into memory itself.
-        long there = isBeyond && _step > unit ? segment.CachedTo(from, Math.Min(end, limit)) : 0;
-        if (there < needed)
+        long end = Math.Min((from + _step) & -unit, limit);
+        if (end > written)
         {
-            if (isBeyond)
-                end = Math.Min(end, (Math.Max(from, written) + unit) & -unit);
-            there = segment.MakeReadable(from, needed, Math.Max(needed, Math.Min(end, limit)));
+            // A step of one unit is no longer than what is asked for otherwise.
+            long cached = _step > unit ? segment.CachedTo(from, end) : 0;
+            end = cached >= needed ? cached : Math.Min(end, (Math.Max(from, written) + unit) & -unit);
         }
 
+        long there = segment.MakeReadable(from, needed, Math.Max(needed, end));
         _end = segment.Start + there;
         return there;
     }
