@@ -5,8 +5,8 @@ namespace MappedFileQueues.Log.Frames;
 /// <summary>
 /// The steps in which a walk through the log asks for its pages (<see cref="SegmentMapping.MakeReadable"/>). Each step is twice
 /// the one before, up to 1 MiB, so that the system calls cost next to nothing per message; after a jump the steps start over.
-/// Beyond the frames known to be written it takes what is in memory; otherwise the steps stay small there: the preparer brings
-/// in the pages ahead of a producer, and knows the right pieces.
+/// Beyond the frames known to be written it maps what is in memory: a reader that follows would meet a page fault each 64 KiB.
+/// Otherwise the steps stay small there: the preparer brings in the pages ahead of a producer, and knows the right pieces.
 /// </summary>
 /// <param name="first">The first step: a power of two, <see cref="ForReading"/> or <see cref="ForWalking"/>.</param>
 internal struct PageSteps(long first)
