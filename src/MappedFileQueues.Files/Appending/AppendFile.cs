@@ -47,6 +47,9 @@ internal sealed class AppendFile : IDisposable
     /// <summary>The full path.</summary>
     public string Path => _file.Path;
 
+    /// <inheritdoc cref="PlatformFile.Identity"/>
+    public FileIdentity Identity => _file.Identity;
+
     /// <inheritdoc cref="PlatformFile.NoteName"/>
     public void NoteName(string path) => _file.NoteName(path);
 

@@ -140,17 +140,24 @@ internal sealed class AppendFileSet : IDisposable
         if (IsDurable)
             Current.Sync();
         long length = Current.End;
+        bool isMoved;
         string? rolled;
         try
         {
-            // Missing: another program has moved or deleted it while it was written, which it may.
-            rolled = _directory.Identify(_name) is null ? null : _rolled.Add(_name);
+            // Another program has moved or deleted it while it was written, which it may. Its own file of the name is kept.
+            FileIdentity? named = _directory.Identify(_name);
+            isMoved = named != Current.Identity;
+            rolled = named is null ? null : _rolled.Add(_name);
         }
         catch (IOException error)
         {
             PutRollOff(error);
             return;
         }
+
+        // No later flush finds it by its name.
+        if (isMoved && !IsDurable)
+            Current.Sync();
 
         // Without a journal a cut may do the second renaming and not the first, which would take this file away.
         if (rolled is not null && IsDurable)
@@ -169,7 +176,7 @@ internal sealed class AppendFileSet : IDisposable
             ForgetDeleted();
         if (IsDurable)
             _directory.FlushEntries("");
-        Announce(rolled, length);
+        Announce(isMoved ? null : rolled, length);
         Schedule.Begin();
         _lock.NoteTime();
         _retention.NoteExpiry(rolled);

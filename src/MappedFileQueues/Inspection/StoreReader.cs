@@ -227,6 +227,7 @@ internal sealed unsafe class StoreReader : IDisposable
         try
         {
             ThrowIfDisposed();
+            _store.ThrowIfReplaced();
             return _store.GatherInfo(countsMessages);
         }
         finally

@@ -221,9 +221,12 @@ internal sealed class IdempotentCore : SingleCaller
             {
                 await append.ConfigureAwait(false);
             }
-            finally
+            catch
             {
-                _isAwaited = false;
+                // Not when the message is appended, and its flush has failed: by now another call may be awaited.
+                if (LastSequence < sequence)
+                    _isAwaited = false;
+                throw;
             }
 
             return true;

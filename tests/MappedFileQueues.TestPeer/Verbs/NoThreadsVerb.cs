@@ -30,6 +30,7 @@ internal static class NoThreadsVerb
             ("checkpoint", Checkpoint),
             ("files", Files),
             ("buffer", Buffer),
+            ("read-ahead", ReadAhead),
         ];
         foreach ((string name, Action<string> part) in parts)
         {
@@ -239,6 +240,33 @@ internal static class NoThreadsVerb
         using (AppendFileStream stream = new(file))
             stream.Write("line\n"u8);
         Equal("line\n", File.ReadAllText(file));
+    }
+
+    /// <summary>
+    /// A file that is read ahead. A block was given back, then the thread could not be started: the call threw, what it had read
+    /// was skipped by the next one, and a block that was given back twice was read into while its caller looked at it.
+    /// </summary>
+    private static void ReadAhead(string path)
+    {
+        const int Count = 20_000;
+        File.WriteAllLines(path, Enumerable.Range(0, Count).Select(i => $"line {i} {new string('x', i % 100)}"));
+        List<string> expected = [.. File.ReadLines(path)];
+        List<string> read = [];
+        Without(() =>
+        {
+            using MappedFileLines lines = MappedFileLines.Open(path, new MappedFileLinesOptions { BlockSize = 64 * 1024 });
+            while (lines.TryRead(out ReadOnlySpan<byte> line))
+                read.Add(Encoding.UTF8.GetString(line));
+        });
+        True(expected.SequenceEqual(read));
+        using MemoryStream copy = new();
+        Without(() =>
+        {
+            using ReadAheadStream stream = new(path, new ReadAheadOptions { BlockSize = 64 * 1024, MapBlocks = true });
+            while (stream.TryReadBlock(out ReadOnlySpan<byte> block))
+                copy.Write(block);
+        });
+        True(File.ReadAllBytes(path).AsSpan().SequenceEqual(copy.ToArray()));
     }
 
     /// <summary>The runtime's own threads and code that are needed later are there before the limit is.</summary>

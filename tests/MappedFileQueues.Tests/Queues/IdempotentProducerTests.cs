@@ -485,6 +485,40 @@ public sealed class IdempotentProducerTests : IDisposable
         Assert.False(await producer.TryProduceAsync(new byte[150], 2));
     }
 
+    /// <summary>
+    /// A call that was appended, and waited for its flush, took away the guard of the one after it when it ended: a third one
+    /// came before the one that waited for consumers. The last sequence went back then, and a repetition was appended again.
+    /// </summary>
+    [Fact]
+    public async Task TryProduceAsync_FlushOfTheCallBeforeEnds_NobodyOvertakesIt()
+    {
+        WatchedServices services = WatchedServices.Use(portable: false);
+        using var queue = new MappedFileQueue(new MappedFileQueueOptions
+        {
+            StorePath = _store.StorePath,
+            SegmentSize = 65536,
+            MaxUnconsumedBytes = 250,
+            Durability = DurabilityLevel.Group,
+        });
+        MappedFileConsumer consumer = queue.Consumer;
+        using MappedFileIdempotentProducer producer = queue.OpenProducer("orders");
+        using var gate = new FlushGate(services);
+        Task<bool> flushes = producer.TryProduceAsync(new byte[150], 1).AsTask();
+        Assert.Equal(1ul, producer.LastSequence);
+        gate.WaitForFlush();
+        Task<bool> waits = producer.TryProduceAsync(new byte[150], 2).AsTask();
+        gate.Open();
+        Assert.True(await flushes);
+
+        Assert.Throws<InvalidOperationException>(() => producer.TryProduce(new byte[1], 3));
+
+        consumer.Consume();
+        consumer.Commit();
+        Assert.True(await waits);
+        Assert.True(producer.TryProduce(new byte[1], 3));
+        Assert.Equal(3ul, producer.LastSequence);
+    }
+
     [Fact]
     public void TryProduce_SteadyState_AllocatesNothing()
     {

@@ -186,7 +186,7 @@ internal sealed class BlockFiller
     {
         _free.Push(block);
         if (CanFill && _mode == ReadMode.Ahead)
-            StartThread();
+            TryStartThread();
         Monitor.PulseAll(_gate);
     }
 
@@ -256,6 +256,21 @@ internal sealed class BlockFiller
 
         // Assigned after the start: where the system gives no thread, the next read tries again, and nobody waits for its end.
         _thread = BackgroundThread.Start(Run, "read ahead");
+    }
+
+    /// <summary>
+    /// Where the system gives no thread, nothing is read ahead, and the consumer's own thread reads what it may wait for.
+    /// </summary>
+    private void TryStartThread()
+    {
+        try
+        {
+            StartThread();
+        }
+        catch (MappedFileQueueException)
+        {
+            // A call that cannot do without it says so.
+        }
     }
 
     /// <summary>The thread: reads while there is room, and looks for growth while a consumer waits for it.</summary>
@@ -329,7 +344,7 @@ internal sealed class BlockFiller
         if (block.Count == length && _mode == ReadMode.OnDemand)
             _mode = ReadMode.Ahead;
         if (CanFill && _mode == ReadMode.Ahead)
-            StartThread();
+            TryStartThread();
     }
 
     /// <summary>Makes a block of what the system has in memory; by the consumer.</summary>

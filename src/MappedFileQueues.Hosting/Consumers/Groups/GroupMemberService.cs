@@ -167,6 +167,9 @@ internal sealed class GroupMemberService<T> : HandlerService<T>
     /// <summary>The message in hand cannot be read: no further delivery can change that.</summary>
     private ValueTask RefuseAsync(GroupSource<T> source, Exception error, CancellationToken stoppingToken)
     {
+        // One that came with a batch, which a fence has taken away.
+        if (!source.IsInHand(source.Offset))
+            return default;
         TellRefusal(error, source.Offset, 1, 1);
         return MoveToLettersAsync(
             source, source.Offset, source.DeliveryCount, DeadLetter.Describe(error).Type, error, stoppingToken);
@@ -224,6 +227,9 @@ internal sealed class GroupMemberService<T> : HandlerService<T>
         Context.Links = null;
         for (int i = 0; i < messages.Length; i++)
         {
+            // A fence takes all messages of a record, and tells of them once.
+            if (!source.IsInHand(offsets.Span[i]))
+                continue;
             // Where the batch was the only delivery, and where none has room, the message has its own here.
             if (Options.AttemptsMax == 1 || !TryReject(source, offsets.Span[i], FindDelay(1, default)))
                 await HandleAsync(source, offsets.Span[i], default!, messages.Slice(i, 1), 1, stoppingToken)

@@ -36,6 +36,9 @@ internal abstract class GroupSource<T> : IDisposable
     /// <exception cref="UnreadableMessageException">The first one is in hand, but cannot be made of its bytes.</exception>
     public abstract int TakeBatch(int countMax, out ReadOnlyMemory<T> messages, List<ActivityLink>? links);
 
+    /// <summary>False for a message that was taken, and that a fence has taken away since.</summary>
+    public abstract bool IsInHand(long offset);
+
     /// <summary>They are done.</summary>
     public abstract void Acknowledge(ReadOnlySpan<long> offsets);
 

@@ -65,6 +65,8 @@ internal abstract class MessageGroupSource<T>(MappedFileGroupMember member) : Gr
         return _count = count;
     }
 
+    public override bool IsInHand(long offset) => member.IsInHand(offset);
+
     public override void Acknowledge(ReadOnlySpan<long> offsets) => member.Acknowledge(offsets);
 
     public override void Reject(long offset, TimeSpan delay) => member.Reject(offset, delay);

@@ -36,6 +36,8 @@ internal sealed class StructGroupSource<T>(MappedFileGroupMember<T> member) : Gr
         return _count;
     }
 
+    public override bool IsInHand(long offset) => member.IsInHand(offset);
+
     public override void Acknowledge(ReadOnlySpan<long> offsets) => member.Acknowledge(offsets);
 
     public override void Reject(long offset, TimeSpan delay) => member.Reject(offset, delay);

@@ -14,6 +14,12 @@ namespace MappedFileQueues.Log.GroupFiles;
 /// </summary>
 internal sealed class GroupFile : IDisposable
 {
+    /// <summary>
+    /// How long a save waits for another one, which may be that of a stopped process, where somebody waits for this one: the end
+    /// of a member, and a removal, which holds `open`.
+    /// </summary>
+    public static readonly TimeSpan SaveWaitMax = TimeSpan.FromSeconds(2);
+
     private readonly HeldDirectory _directory;
     private readonly PlatformLock _name;
     private readonly MappedRegion _region;
@@ -114,18 +120,18 @@ internal sealed class GroupFile : IDisposable
     }
 
     /// <summary>Saves the group as it is now. Any thread and process.</summary>
-    public void Save(Guid storeId, long epoch, GroupClock clock, LockWaits? waits = null) =>
-        Save(_directory, storeId, Name, Table, epoch, clock, waits);
+    public void Save(Guid storeId, long epoch, GroupClock clock, TimeSpan timeout, LockWaits? waits = null) =>
+        Save(_directory, storeId, Name, Table, epoch, clock, timeout, waits);
 
-    /// <inheritdoc cref="Save(Guid, long, GroupClock, LockWaits)"/>
+    /// <inheritdoc cref="Save(Guid, long, GroupClock, TimeSpan, LockWaits)"/>
     public static void Save(
-        HeldDirectory directory, Guid storeId, string name, GroupTable table, long epoch, GroupClock clock,
+        HeldDirectory directory, Guid storeId, string name, GroupTable table, long epoch, GroupClock clock, TimeSpan timeout,
         LockWaits? waits = null)
     {
         using PlatformLock alone = LockWait.TryTake(
-            directory, StoreNames.SavedGroupLock(name), LockKind.Exclusive, LockWait.Timeout, waits: waits)
+            directory, StoreNames.SavedGroupLock(name), LockKind.Exclusive, timeout, waits: waits)
             ?? throw directory.InUse(StoreNames.SavedGroupLock(name), "Another process has been saving the group for too long",
-                "Check that process.", waited: LockWait.Timeout);
+                "Check that process.", waited: timeout);
         // Under the lock: a removal of messages relies on the one who saves last having looked last.
         WriteSaved(directory, storeId, name, GroupScan.Save(table, StoreNames.Group(name), epoch, clock));
         ProtocolSteps.Reach(ProtocolStep.GroupSaved);

@@ -69,6 +69,20 @@ internal sealed unsafe partial class GroupMember
         }
     }
 
+    /// <summary>Whether a message is still in hand: after a fence none of its record is, once a call was told of it.</summary>
+    public bool IsInHand(long offset)
+    {
+        BeginCall();
+        try
+        {
+            return _inHand.Find(offset, out _) is not null;
+        }
+        finally
+        {
+            _reader.EndCall();
+        }
+    }
+
     /// <summary>Gives a message back, or moves it to the dead letters.</summary>
     public void Reject(long offset, TimeSpan delay, bool deadLetter, string? reason)
     {

@@ -6,6 +6,7 @@ using MappedFileQueues.Log.Retention;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Log.Waiting;
+using MappedFileQueues.Platform;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Groups;
@@ -134,7 +135,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
                 return true;
             try
             {
-                Save();
+                Save(GroupFile.SaveWaitMax);
                 return true;
             }
             catch (MappedFileQueueException)
@@ -151,7 +152,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
         lock (_disposing)
         {
             PublicNames.ThrowIfDisposed(_isDisposed, PublicNames.GroupMember);
-            Save();
+            Save(LockWait.Timeout);
             _store.ThrowIfReplaced();
         }
     }
@@ -200,7 +201,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
             GiveBackAll();
             _leases.GiveUpRange();
             if (_isChanged)
-                Save();
+                Save(GroupFile.SaveWaitMax);
         }
         catch (MappedFileQueueException)
         {
@@ -223,13 +224,13 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
         _around.Saver.Notice();
     }
 
-    private void Save()
+    private void Save(TimeSpan timeout)
     {
         // The lock that the save takes comes between this and its look at the table, and is a barrier.
         _isChanged = false;
         try
         {
-            _file.Save(_store.Meta.StoreId, _store.Control.Epoch, _clock, _store.Settings.LockWaits);
+            _file.Save(_store.Meta.StoreId, _store.Control.Epoch, _clock, timeout, _store.Settings.LockWaits);
         }
         catch
         {

@@ -250,6 +250,17 @@ internal sealed unsafe partial class LogReader
             return false;
         }
 
+        try
+        {
+            // After the opening: a file of the name may be that of another store in the same folder, a restored one of this log.
+            log.ThrowIfReplaced();
+        }
+        catch
+        {
+            log.Window.Release(segment);
+            throw;
+        }
+
         bool hasRolled = _segment is not null;
         LeaveSegment();
         _segment = segment;

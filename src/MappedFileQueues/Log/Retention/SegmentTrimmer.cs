@@ -328,7 +328,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
                     store.Directory, store.Meta.StoreId, StoreNames.Group(name));
                 if (region is not null)
                     GroupFile.Save(store.Directory, store.Meta.StoreId, name, new GroupTable(region), store.Control.Epoch, clock,
-                        store.Settings.LockWaits);
+                        GroupFile.SaveWaitMax, store.Settings.LockWaits);
             }
             catch (QueueCorruptException)
             {

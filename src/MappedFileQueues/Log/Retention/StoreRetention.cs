@@ -75,7 +75,7 @@ internal sealed class StoreRetention : IDisposable
             lock (_looking)
                 Show(Look());
         }
-        catch (Exception error) when (error is not OutOfMemoryException)
+        catch (Exception error)
         {
             // For example no free descriptor, a damaged policy, or a handler that could not archive: nothing is removed now.
             Show(error.Message);

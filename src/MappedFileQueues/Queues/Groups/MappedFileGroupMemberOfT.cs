@@ -140,6 +140,9 @@ public sealed class MappedFileGroupMember<T> : IDisposable
     public void Reject(long offset, TimeSpan delay = default, bool deadLetter = false, string? reason = null) =>
         _core.Reject(offset, delay, deadLetter, reason);
 
+    /// <inheritdoc cref="GroupMember.IsInHand"/>
+    internal bool IsInHand(long offset) => _core.IsInHand(offset);
+
     /// <summary>Moves a message to the dead letters, with an error of the caller's.</summary>
     internal void MoveToLetters(long offset, int attempts, string errorType, string error) =>
         _core.MoveToLetters(offset, errorType, error, attempts);

@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Engine;
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.GroupFiles;
@@ -429,6 +430,36 @@ public sealed class GroupStepTests
         member.Flush();
         saved = GroupFile.ReadSaved(engine.Store.Directory, engine.Store.Meta.StoreId, "workers")!;
         Assert.Empty(saved.Leases);
+    }
+
+    /// <summary>
+    /// A member was stopped while it saved its group, in a container that was frozen for example. A removal waited for it for 30
+    /// s, with the lock that openers need, and so did the end of each other member.
+    /// </summary>
+    [Fact]
+    public void Save_MemberStoppedInIt_KeepsRemovalsAndOtherMembersForAMoment()
+    {
+        using var store = new CrashStore(segmentSize: 4096);
+        using MappedFileQueue survivor = store.Open();
+        using PeerAgent child = StartMember(store, survivor);
+        child.Ask("take count=1");
+        child.Ask("ack");
+        child.Trap("GroupSaved", 1, "stop");
+        child.Send("save");
+        child.WaitUntilStopped();
+        CrashStore.Append(survivor, Enumerable.Range(Count, 500).Select(i => $"m-{i}"));
+        MappedFileGroupMember member = survivor.OpenGroupMember("workers", s_options);
+        for (int i = 1; i < Count + 500; i++)
+            Assert.Equal($"m-{i}:1", TakeOne(member));
+
+        long began = Stopwatch.GetTimestamp();
+        Assert.Throws<QueueInUseException>(() => survivor.Trim(long.MaxValue));
+        member.Dispose();
+        Assert.InRange(Stopwatch.GetElapsedTime(began), TimeSpan.Zero, TimeSpan.FromSeconds(20));
+
+        child.Continue();
+        Assert.Equal("ok", child.Answer());
+        Assert.True(survivor.Trim(long.MaxValue) > 4096);
     }
 
     private static PeerAgent StartMember(CrashStore store, MappedFileQueue survivor) => StartMember(store, survivor, out _);

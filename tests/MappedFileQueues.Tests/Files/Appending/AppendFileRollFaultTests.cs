@@ -130,6 +130,42 @@ public sealed class AppendFileRollFaultTests : IDisposable
         Assert.Equal(1, flushes);
     }
 
+    /// <summary>
+    /// Logrotate has moved the file, and maybe made one in its place, before a roll. The bytes in the moved file had not reached
+    /// the disk, and the flush that said so looked at the names only. `OnRolled` got the other program's file, with the length
+    /// of the moved one.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void FlushDurable_FileWasMovedBeforeItsRoll_ItIsFlushedToo(bool isMadeAnew)
+    {
+        int syncs = 0;
+        _disk.Before = (call, _) => syncs += call == DiskCall.Sync ? 1 : 0;
+        ConcurrentQueue<RolledFile> rolled = [];
+        using (AppendFileStream stream = new(FilePath, new AppendFileOptions
+        {
+            Durability = AppendDurability.PageCache,
+            RollLength = 10_000,
+            OnRolled = rolled.Enqueue,
+        }))
+        {
+            stream.Write(new byte[9_000]);
+            stream.Flush();
+            File.Move(FilePath, FilePath + ".1");
+            if (isMadeAnew)
+                File.WriteAllText(FilePath, "other");
+            stream.Write(new byte[5_000]);
+            stream.Flush();
+            stream.Flush(durable: true);
+        }
+
+        Assert.Equal(isMadeAnew ? 3 : 2, syncs);
+        Assert.Empty(rolled);
+        Assert.Equal(9_000, new FileInfo(FilePath + ".1").Length);
+        Assert.Equal(5_000, new FileInfo(FilePath).Length);
+    }
+
     private static void WriteLines(AppendFileStream stream, int count)
     {
         for (int i = 0; i < count; i++)

@@ -270,6 +270,72 @@ public sealed class GroupConsumerTests
         Assert.Equal(0, host.Log.CountOf(206));
     }
 
+    /// <summary>
+    /// A handler refused a batch that an operator had taken away. The member was told at the first message that all of the
+    /// record were gone; giving the second one back was an error of its arguments, and the member stopped for good.
+    /// </summary>
+    [Theory]
+    [InlineData("struct batches", 5)]
+    [InlineData("byte batches", 5)]
+    [InlineData("byte batches", 1)]
+    public async Task Handler_RefusesABatchAfterAFence_IsToldAndContinues(string kind, int attemptsMax)
+    {
+        TaskCompletionSource release = new(TaskCreationOptions.RunContinuationsAsynchronously);
+        int calls = 0;
+        _script.OnMessage = async (_, _, _) =>
+        {
+            if (Interlocked.Increment(ref calls) > 1)
+                return;
+            await release.Task;
+            throw new InvalidOperationException("Not this one.");
+        };
+        await using TestHost host = MakeHost(kind, options => options.AttemptsMax = attemptsMax);
+        Produce(host, kind, 4);
+        await host.StartAsync();
+        Eventually.Equal(1, () => _script.Seen.Count);
+        int slot = Assert.Single(GroupOf(host, kind)!.Members).Slot;
+        bool isStruct = kind.StartsWith("struct", StringComparison.Ordinal);
+        using (StoreEngine engine = new(
+            new MappedFileQueueOptions { StorePath = host.StorePath }, isStruct ? StoreKind.Struct : StoreKind.Messages,
+            isStruct ? sizeof(long) : 0, isStruct ? StructLayoutFingerprint.Of<long>() : 0))
+        {
+            Assert.Equal(1, engine.FenceGroupMember("workers", slot));
+        }
+
+        release.SetResult();
+        host.Log.WaitFor(213);
+        Eventually.True(() => GroupOf(host, kind) is { Lag: 0 }, "all are done");
+
+        Assert.Equal(0, host.Log.CountOf(206));
+        // One that may be delivered once became a letter, at its second delivery.
+        IEnumerable<string> letters = attemptsMax > 1
+            ? []
+            : ReadLetters(host.StorePath + "-dead-letters").Select(letter => Text(kind, letter.Letter.Message));
+        Assert.Equal(["0", "1", "2", "3"], _script.Messages.Concat(letters).Distinct().Order());
+    }
+
+    /// <summary>The same with a message that ended the batch because it cannot be read: it was to become a letter.</summary>
+    [Fact]
+    public async Task Batch_EndsWithAnUnreadableMessageAndIsFenced_TheMemberContinues()
+    {
+        TaskCompletionSource release = new(TaskCreationOptions.RunContinuationsAsynchronously);
+        _script.OnMessage = (_, _, _) => new ValueTask(release.Task);
+        await using TestHost host = MakeHost("text batches");
+        Produce(host, "text batches", 2);
+        host.Get<MappedFileQueue>("orders").Producer.Produce("!"u8);
+        await host.StartAsync();
+        Eventually.Equal(1, () => _script.Seen.Count);
+        int slot = Assert.Single(GroupOf(host, "text batches")!.Members).Slot;
+        using (StoreEngine engine = new(new MappedFileQueueOptions { StorePath = host.StorePath }, StoreKind.Messages, 0, 0))
+            Assert.Equal(1, engine.FenceGroupMember("workers", slot));
+
+        release.SetResult();
+        Eventually.True(() => GroupOf(host, "text batches") is { Lag: 0 }, "all are done");
+
+        Assert.Equal((0, 1), (host.Log.CountOf(206), host.Log.CountOf(205)));
+        Assert.Equal(["0", "1"], _script.Messages.Distinct().Order());
+    }
+
     /// <summary>What is in a handler's hands is finished and acknowledged; nothing else is begun, and nothing is lost.</summary>
     [Theory]
     [InlineData("structs", 1)]

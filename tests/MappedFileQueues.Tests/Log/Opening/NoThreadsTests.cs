@@ -23,7 +23,7 @@ public sealed class NoThreadsTests : IDisposable
         string[] parts =
         [
             "limit", "open", "interval", "produce", "consume", "consume-async", "durable-async", "append", "compact",
-            "checkpoint", "files", "buffer",
+            "checkpoint", "files", "buffer", "read-ahead",
         ];
         Assert.Equal(parts.Select(part => $"{part} ok"), child.Lines);
     }

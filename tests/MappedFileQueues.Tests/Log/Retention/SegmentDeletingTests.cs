@@ -1,4 +1,6 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.Store;
+using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Log.Retention;
@@ -62,6 +64,25 @@ public sealed class SegmentDeletingTests : IDisposable
         Assert.Equal(0, queue.GetInfo().LogStart);
         queue.SegmentDeleting -= handler;
         Assert.Equal(last / SegmentLength * SegmentLength, queue.Trim(long.MaxValue));
+    }
+
+    /// <summary>
+    /// A handler that cannot have a thread, to archive the segment, throws this error. It ended the process: the thread that
+    /// applies the policy kept every other one to itself.
+    /// </summary>
+    [Fact]
+    public void Apply_HandlerIsOutOfMemory_ShowsThatAndKeepsTheSegment()
+    {
+        using MappedFileQueue queue = Open();
+        Fill(queue);
+        LogStore store = queue.Engine.Store;
+        RetentionFile.Write(store.Directory, store.Meta.StoreId, new RetentionOptions { MaxBytes = SegmentLength });
+        queue.SegmentDeleting += (_, _) => throw new OutOfMemoryException("no thread");
+
+        queue.Engine.Retention.Apply();
+
+        Assert.Equal("no thread", queue.GetInfo().LastRetentionError);
+        Assert.Equal(0, queue.GetInfo().LogStart);
     }
 
     private static long Fill(MappedFileQueue queue)

@@ -47,6 +47,15 @@ public sealed class DeletedStoreTests : IDisposable
     [InlineData("meta")]
     public void GetInfo_StoreIsGone_Throws(string how) => Told(how, queue => queue.GetInfo());
 
+    /// <summary>A reader mixed the pages of the former store with the files of the one in its place.</summary>
+    [Theory]
+    [InlineData("delete")]
+    [InlineData("move")]
+    [InlineData("replace")]
+    [InlineData("meta")]
+    public void GetInfo_StoreOfAReaderIsGone_Throws(string how) =>
+        Told(how, queue => queue.OpenReader(), reader => reader.GetInfo());
+
     [Theory]
     [InlineData("delete")]
     [InlineData("move")]
