@@ -38,9 +38,10 @@ public sealed unsafe class FollowedPagesTests
             queue.Producer.Produce(message);
             Assert.True(reader.TryRead(out _));
             queue.Producer.Produce(message);
-            faults += IsMapped(pageTable, start + ((long)page * PageSize)) ? 0 : 1;
+            byte* next = start + ((long)page * PageSize);
+            faults += IsMapped(pageTable, next) ? 0 : 1;
             Assert.True(reader.TryRead(out ReadOnlySpan<byte> read));
-            Assert.Equal((nint)(start + ((long)page * PageSize)), (nint)Unsafe.AsPointer(ref MemoryMarshal.GetReference(read)) - 8);
+            Assert.Equal((nint)next, (nint)Unsafe.AsPointer(ref MemoryMarshal.GetReference(read)) - 8);
         }
 
         // Steps of 64, 128, 256, 512 and four times 1,024 KiB begin with a page that is not mapped.
