@@ -68,6 +68,12 @@ internal sealed unsafe class SegmentMapping
     /// <summary>After what is allocated there may be bytes of the segment that this file was before.</summary>
     public bool IsRecycled { get; }
 
+    /// <summary>
+    /// The store was still in place when the file had been opened, so it is the store's: another one in the same folder has
+    /// files of the same names. Set by a reader that has looked; one that does not see it looks itself.
+    /// </summary>
+    public bool IsOfThisStore { get; set; }
+
     /// <summary>The first byte of the mapping; null when nothing is left of the file.</summary>
     public byte* Pointer { get; }
 

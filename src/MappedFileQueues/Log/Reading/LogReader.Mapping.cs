@@ -250,17 +250,8 @@ internal sealed unsafe partial class LogReader
             return false;
         }
 
-        try
-        {
-            // After the opening: a file of the name may be that of another store in the same folder, a restored one of this log.
-            log.ThrowIfReplaced();
-        }
-        catch
-        {
-            log.Window.Release(segment);
-            throw;
-        }
-
+        if (!segment.IsOfThisStore)
+            ThrowIfForeign(segment);
         bool hasRolled = _segment is not null;
         LeaveSegment();
         _segment = segment;
@@ -269,6 +260,21 @@ internal sealed unsafe partial class LogReader
         if (hasRolled)
             retention?.NoticeRoll();
         return true;
+    }
+
+    /// <summary>A file of the name may be that of another store in the same folder: a restored one of this log.</summary>
+    private void ThrowIfForeign(SegmentMapping segment)
+    {
+        try
+        {
+            log.ThrowIfReplaced();
+            segment.IsOfThisStore = true;
+        }
+        catch
+        {
+            log.Window.Release(segment);
+            throw;
+        }
     }
 
     /// <summary>
