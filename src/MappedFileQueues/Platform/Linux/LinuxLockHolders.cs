@@ -12,14 +12,15 @@ namespace MappedFileQueues.Platform.Linux;
 /// </summary>
 internal static class LinuxLockHolders
 {
-    /// <summary>The system returns a table in pieces of at most a page.</summary>
-    private const int PieceLength = 4096;
+    /// <summary>Longer than any line. What has left room for one more was the whole table.</summary>
+    private const int LineMax = 128;
 
     /// <summary>
-    /// How often a table of several pieces is read. If locks come and go between two pieces, the lines move and one is missed (in
-    /// one read of 200, when the lines of half a table of 400 come and go). A read of 2,000 lines takes 5 ms.
+    /// How much each look asks for at once; the system returns whole lines, at most a page of them. If locks come and go between
+    /// two pieces, the lines move and one is missed (in one read of 200, when the lines of half a table of 400 come and go). With
+    /// pieces of one length it would be the same line each time. A read of 2,000 lines takes 5 ms.
     /// </summary>
-    private const int LooksMax = 3;
+    private static readonly int[] s_pieces = [4096, 3100, 2500];
 
     /// <summary>The ids of the processes that hold each of the files, each id once.</summary>
     /// <param name="folder">The folder of the files.</param>
@@ -32,19 +33,19 @@ internal static class LinuxLockHolders
         List<int>[] holders = new List<int>[files.Length];
         for (int i = 0; i < holders.Length; i++)
             holders[i] = [];
-        byte[] table = ArrayPool<byte>.Shared.Rent(4 * PieceLength);
+        byte[] table = ArrayPool<byte>.Shared.Rent(4 * s_pieces[0]);
         try
         {
-            for (int look = 0; look < LooksMax; look++)
+            foreach (int piece in s_pieces)
             {
-                ReadOnlySpan<byte> locks = ReadTable(ref table);
+                ReadOnlySpan<byte> locks = ReadTable(ref table, piece);
                 for (int i = 0; i < holders.Length; i++)
                 {
                     if (files[i] is { } file)
                         AddHolders(locks, file.Inode, device => device == file.Device || device == mounted.Value, holders[i]);
                 }
 
-                if (locks.Length < PieceLength)
+                if (locks.Length < piece - LineMax)
                     break;
             }
         }
@@ -82,16 +83,16 @@ internal static class LinuxLockHolders
     }
 
     /// <summary>Reads all of it into the array, or a longer one; empty when it cannot be read.</summary>
-    private static ReadOnlySpan<byte> ReadTable(ref byte[] buffer)
+    private static ReadOnlySpan<byte> ReadTable(ref byte[] buffer, int piece)
     {
         try
         {
             using SafeFileHandle file = File.OpenHandle("/proc/locks");
             int length = 0;
-            while (RandomAccess.Read(file, buffer.AsSpan(length), length) is > 0 and int read)
+            while (RandomAccess.Read(file, buffer.AsSpan(length, piece), length) is > 0 and int read)
             {
                 length += read;
-                if (buffer.Length - length >= PieceLength)
+                if (buffer.Length - length >= piece)
                     continue;
                 byte[] longer = ArrayPool<byte>.Shared.Rent(buffer.Length * 2);
                 buffer.AsSpan(0, length).CopyTo(longer);

@@ -140,6 +140,8 @@ public sealed class AppendFileRollFaultTests : IDisposable
     [InlineData(true)]
     public void FlushDurable_FileWasMovedBeforeItsRoll_ItIsFlushedToo(bool isMadeAnew)
     {
+        // .NET alone cannot tell two files of a name apart.
+        isMadeAnew &= OperatingSystem.IsLinux();
         int syncs = 0;
         _disk.Before = (call, _) => syncs += call == DiskCall.Sync ? 1 : 0;
         ConcurrentQueue<RolledFile> rolled = [];
