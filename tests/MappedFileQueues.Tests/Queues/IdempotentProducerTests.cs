@@ -460,13 +460,7 @@ public sealed class IdempotentProducerTests : IDisposable
     [Fact]
     public async Task TryProduceAsync_WaitsForConsumers_IsCountedWhenItIsAppended()
     {
-        using var queue = new MappedFileQueue(new MappedFileQueueOptions
-        {
-            StorePath = _store.StorePath,
-            SegmentSize = 65536,
-            MaxUnconsumedBytes = 200,
-            Durability = DurabilityLevel.Group,
-        });
+        using MappedFileQueue queue = OpenLimited(200);
         MappedFileConsumer consumer = queue.Consumer;
         using MappedFileIdempotentProducer producer = queue.OpenProducer("orders");
         Assert.True(await producer.TryProduceAsync(new byte[150], 1));
@@ -493,13 +487,7 @@ public sealed class IdempotentProducerTests : IDisposable
     public async Task TryProduceAsync_FlushOfTheCallBeforeEnds_NobodyOvertakesIt()
     {
         WatchedServices services = WatchedServices.Use(portable: false);
-        using var queue = new MappedFileQueue(new MappedFileQueueOptions
-        {
-            StorePath = _store.StorePath,
-            SegmentSize = 65536,
-            MaxUnconsumedBytes = 250,
-            Durability = DurabilityLevel.Group,
-        });
+        using MappedFileQueue queue = OpenLimited(250);
         MappedFileConsumer consumer = queue.Consumer;
         using MappedFileIdempotentProducer producer = queue.OpenProducer("orders");
         using var gate = new FlushGate(services);
@@ -540,6 +528,15 @@ public sealed class IdempotentProducerTests : IDisposable
             Durability = level,
         });
     }
+
+    /// <summary>A durable queue whose producers wait for consumers.</summary>
+    private MappedFileQueue OpenLimited(long unconsumedMax) => new(new MappedFileQueueOptions
+    {
+        StorePath = _store.StorePath,
+        SegmentSize = 65536,
+        MaxUnconsumedBytes = unconsumedMax,
+        Durability = DurabilityLevel.Group,
+    });
 
     /// <summary>A queue of one message of a producer that has gone, and of others after it.</summary>
     private MappedFileQueue OpenAfterOrdersHasGone(int others, DurabilityLevel level, out FaultyDisk disk)

@@ -185,8 +185,7 @@ internal sealed class BlockFiller
     public void Release(ReadBlock block)
     {
         _free.Push(block);
-        if (CanFill && _mode == ReadMode.Ahead)
-            TryStartThread();
+        TryReadAhead();
         Monitor.PulseAll(_gate);
     }
 
@@ -261,8 +260,10 @@ internal sealed class BlockFiller
     /// <summary>
     /// Where the system gives no thread, nothing is read ahead, and the consumer's own thread reads what it may wait for.
     /// </summary>
-    private void TryStartThread()
+    private void TryReadAhead()
     {
+        if (!CanFill || _mode != ReadMode.Ahead)
+            return;
         try
         {
             StartThread();
@@ -343,8 +344,7 @@ internal sealed class BlockFiller
         _next = _isAtEnd ? outcome.Next : null;
         if (block.Count == length && _mode == ReadMode.OnDemand)
             _mode = ReadMode.Ahead;
-        if (CanFill && _mode == ReadMode.Ahead)
-            TryStartThread();
+        TryReadAhead();
     }
 
     /// <summary>Makes a block of what the system has in memory; by the consumer.</summary>

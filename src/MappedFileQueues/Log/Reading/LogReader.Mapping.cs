@@ -251,7 +251,7 @@ internal sealed unsafe partial class LogReader
         }
 
         if (!segment.IsOfThisStore)
-            ThrowIfForeign(segment);
+            ThrowIfOfAnotherStore(segment);
         bool hasRolled = _segment is not null;
         LeaveSegment();
         _segment = segment;
@@ -263,7 +263,7 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>A file of the name may be that of another store in the same folder: a restored one of this log.</summary>
-    private void ThrowIfForeign(SegmentMapping segment)
+    private void ThrowIfOfAnotherStore(SegmentMapping segment)
     {
         try
         {
