@@ -40,10 +40,6 @@ internal sealed unsafe class MappedRegion : IDisposable
     /// <inheritdoc cref="MappedView.Touch"/>
     public void Touch(long position, long length) => _view?.Touch(position, Math.Min(length, Length - position));
 
-    /// <inheritdoc cref="MappedView.TouchForReading"/>
-    public void TouchForReading(long position, long length) =>
-        _view?.TouchForReading(position, Math.Min(length, Length - position));
-
     /// <inheritdoc cref="MappedView.TryTouchForReading"/>
     public bool TryTouchForReading(long position, long length) =>
         _view?.TryTouchForReading(position, Math.Min(length, Length - position)) == true;

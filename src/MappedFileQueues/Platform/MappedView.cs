@@ -13,13 +13,10 @@ internal abstract unsafe class MappedView : IDisposable
     public abstract long Length { get; }
 
     /// <summary>
-    /// Makes the pages of an allocated range present and writable, so that later stores meet no page fault (MADV_POPULATE_WRITE;
-    /// where that is missing, and on Portable, a read of one byte per page). A hint; never fails.
+    /// Makes the pages of an allocated range present and writable, so that later stores meet no page fault (MADV_POPULATE_WRITE
+    /// where it is known, and a read of one byte per page). A hint; never fails.
     /// </summary>
     public abstract void Touch(long position, long length);
-
-    /// <summary>The same for reading (MADV_POPULATE_READ).</summary>
-    public abstract void TouchForReading(long position, long length);
 
     /// <summary>
     /// True if the system knows whether accessing a page would end the process. Otherwise (before Linux 5.14, and on Portable)
@@ -73,7 +70,7 @@ internal abstract unsafe class MappedView : IDisposable
     /// <summary>Unmaps.</summary>
     public abstract void Dispose();
 
-    /// <summary>Brings pages in by reading one byte of each, where the system has no call for it.</summary>
+    /// <summary>Brings pages in by reading one byte of each.</summary>
     protected static void ReadPages(byte* view, long start, long end)
     {
         for (long position = start; position < end; position += Environment.SystemPageSize)

@@ -252,10 +252,6 @@ internal sealed class SimPlatformFile : PlatformFile
         {
         }
 
-        public override void TouchForReading(long position, long length)
-        {
-        }
-
         public override bool TellsWhatIsThere => true;
 
         public override bool TryTouchForReading(long position, long length) => position + length <= Length;

@@ -32,10 +32,7 @@ internal sealed unsafe class PortableView : MappedView
     public override long Length => _length;
 
     /// <inheritdoc/>
-    public override void Touch(long position, long length) => TouchForReading(position, length);
-
-    /// <inheritdoc/>
-    public override void TouchForReading(long position, long length)
+    public override void Touch(long position, long length)
     {
         long start = Math.Clamp(position, 0, _length) & -Environment.SystemPageSize;
         ReadPages(_start, start, Math.Min(position + length, _length));
