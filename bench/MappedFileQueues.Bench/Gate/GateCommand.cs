@@ -68,7 +68,7 @@ internal static class GateCommand
     }
 
     private static Samples Take(BenchRun run, GateRow row) =>
-        run.Measure(row.Name, processCount: 1).Single();
+        run.Measure(row.Role, processCount: 1).Single();
 
     private static bool Holds(GateRow row, Samples samples) =>
         samples.Ours.Min() <= samples.Raw.Min() * row.Ratio * (1 + GateTable.Tolerance);

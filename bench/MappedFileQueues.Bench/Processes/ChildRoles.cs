@@ -2,6 +2,7 @@ using MappedFileQueues.Bench.Bridge;
 using MappedFileQueues.Bench.DotnetIo;
 using MappedFileQueues.Bench.Figures;
 using MappedFileQueues.Bench.Files;
+using MappedFileQueues.Bench.Gate;
 using MappedFileQueues.Bench.Groups;
 using MappedFileQueues.Bench.Headline;
 using MappedFileQueues.Bench.Hosting;
@@ -11,6 +12,7 @@ using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Packs;
 using MappedFileQueues.Bench.Peers;
 using MappedFileQueues.Bench.Queues;
+using MappedFileQueues.Bench.Raw;
 using MappedFileQueues.Bench.Retention;
 using MappedFileQueues.Bench.Serializers;
 using static MappedFileQueues.ChecksumMode;
@@ -27,6 +29,10 @@ internal static class ChildRoles
         ["append_shared"] = child => Append(child, options => new StructQueue(options), Shared),
         ["append_batch"] = child => Append(child, options => new BatchQueue(options), Shared),
         ["messages_append"] = child => Append(child, options => new MessageQueue(options), Shared),
+        ["append_shared" + GateRow.ClaimsSuffix] =
+            child => Append(child, options => new StructQueue(options), Shared, RawSides.Claiming),
+        ["messages_append" + GateRow.ClaimsSuffix] =
+            child => Append(child, options => new MessageQueue(options), Shared, RawSides.Claiming),
         ["read_verify"] = child => Read(child, options => new StructQueue(options), WriteAndVerify),
         ["read_noverify"] = child => Read(child, options => new StructQueue(options), WriteOnly),
         ["read_batch"] = child => Read(child, options => new BatchQueue(options), WriteAndVerify),
@@ -132,8 +138,8 @@ internal static class ChildRoles
         child => new MoveFigure(child, nodeCount, packLength, forwardName, backlogName, fetchName).Measure();
 
     private static IReadOnlyList<Samples> Append(
-        ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ProducerMode mode) =>
-        new AppendFigure(child, (path, count) => open(StoreOf(child, path, count, mode, WriteAndVerify))).Measure();
+        ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ProducerMode mode, RawSides? raw = null) =>
+        new AppendFigure(child, (path, count) => open(StoreOf(child, path, count, mode, WriteAndVerify)), raw).Measure();
 
     private static IReadOnlyList<Samples> Read(
         ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open, ChecksumMode checksum) =>

@@ -17,6 +17,9 @@ internal sealed record RawSides(RawSides.Copying Copy, RawSides.Reading Read)
     /// <summary>Without a checksum.</summary>
     public static unsafe RawSides Bare { get; } = new(
         static (place, ref message, count) => RawLoops.Copy(place, ref message, 0, count), RawLoops.Read);
+
+    /// <summary>With the two locked instructions by which several processes can append to one log.</summary>
+    public static unsafe RawSides Claiming { get; } = new(RawLoops.ClaimAndCopy, RawLoops.Read);
 }
 
 /// <summary>
@@ -34,6 +37,9 @@ internal static unsafe class RawLoops
     /// <summary>Published, 64 bytes long; the bare loops make no checksum.</summary>
     private const ulong Header = (2UL << 28) | Message64.Length;
 
+    /// <summary>The same, not published yet.</summary>
+    private const ulong Claimed = (1UL << 28) | Message64.Length;
+
     private static readonly bool s_isAlone = Environment.ProcessorCount < 2;
 
     /// <summary>Copies the messages into a mapping: a release store of the header publishes each.</summary>
@@ -43,6 +49,17 @@ internal static unsafe class RawLoops
         {
             int chunk = (int)Math.Min(ChunkLength, count - done);
             CopyChunk(place + done * Message64.FrameLength, ref message, from + done, chunk);
+        }
+    }
+
+    /// <summary>As <see cref="Copy"/>, but claims each place by a compare-and-swap and publishes by another.</summary>
+    public static void ClaimAndCopy(byte* place, ref Message64 message, long count)
+    {
+        for (long done = 0; done < count; done += ChunkLength)
+        {
+            int chunk = (int)Math.Min(ChunkLength, count - done);
+            if (!TryClaimAndCopyChunk(place + done * Message64.FrameLength, ref message, done, chunk))
+                throw new ToolException($"Another writer has changed a place: message={done}, or one of the next {chunk}.");
         }
     }
 
@@ -112,6 +129,24 @@ internal static unsafe class RawLoops
             *(Message64*)(place + 8) = message;
             Volatile.Write(ref *(ulong*)place, Header);
         }
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static bool TryClaimAndCopyChunk(byte* place, ref Message64 message, long from, int count)
+    {
+        for (int i = 0; i < count; i++, place += Message64.FrameLength)
+        {
+            message.Number = (ulong)(from + i);
+            // Not from 0: the warm-up writes the same places again and again.
+            ulong former = Volatile.Read(ref *(ulong*)place);
+            if (Interlocked.CompareExchange(ref *(ulong*)place, Claimed, former) != former)
+                return false;
+            *(Message64*)(place + 8) = message;
+            if (Interlocked.CompareExchange(ref *(ulong*)place, Header, Claimed) != Claimed)
+                return false;
+        }
+
+        return true;
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
