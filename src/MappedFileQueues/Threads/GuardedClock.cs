@@ -1,7 +1,7 @@
 namespace MappedFileQueues.Threads;
 
 /// <summary>
-/// A user's clock for the queue's own threads, whose exceptions would end the process. While it throws, the time that it told
+/// A user's clock for the library's own threads, whose exceptions would end the process. While it throws, the time that it told
 /// last counts; before it has told any, the system's.
 /// </summary>
 internal sealed class GuardedClock : TimeProvider
@@ -13,6 +13,8 @@ internal sealed class GuardedClock : TimeProvider
     private GuardedClock(TimeProvider clock) => (_clock, TimestampFrequency) = (clock, clock.TimestampFrequency);
 
     public override long TimestampFrequency { get; }
+
+    public override TimeZoneInfo LocalTimeZone => _clock.LocalTimeZone;
 
     /// <summary>The system's clock itself, which does not throw, and any other one guarded.</summary>
     public static TimeProvider Of(TimeProvider clock) => clock == System ? clock : new GuardedClock(clock);
@@ -30,6 +32,9 @@ internal sealed class GuardedClock : TimeProvider
 
         return new DateTimeOffset(Volatile.Read(ref _utcTicks), TimeSpan.Zero);
     }
+
+    public override ITimer CreateTimer(TimerCallback callback, object? state, TimeSpan dueTime, TimeSpan period) =>
+        _clock.CreateTimer(callback, state, dueTime, period);
 
     public override long GetTimestamp()
     {

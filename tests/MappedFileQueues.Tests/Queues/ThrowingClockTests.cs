@@ -50,24 +50,4 @@ public sealed class ThrowingClockTests : IDisposable
         time.IsBroken = false;
         Assert.Equal(0, queue.Producer.Produce([2]));
     }
-
-    private sealed class BrokenTime : TimeProvider
-    {
-        private int _count;
-
-        public volatile bool IsBroken;
-
-        /// <summary>How often it has thrown.</summary>
-        public int Count => Volatile.Read(ref _count);
-
-        public override DateTimeOffset GetUtcNow() => IsBroken ? throw Broken() : base.GetUtcNow();
-
-        public override long GetTimestamp() => IsBroken ? throw Broken() : base.GetTimestamp();
-
-        private InvalidTimeZoneException Broken()
-        {
-            Interlocked.Increment(ref _count);
-            return new InvalidTimeZoneException("The clock is broken.");
-        }
-    }
 }
