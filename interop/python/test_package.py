@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import os
 import random
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import mappedfilequeues as mfq
 from mappedfilequeues import _crc, _library
@@ -93,6 +95,19 @@ class StoreTests(unittest.TestCase):
         if _library.find() is not None:
             self.skipTest("the C library is installed")
         self.assertRaisesRegex(NotImplementedError, "libmfq.so.2", mfq.Producer, self.trades(1))
+
+    def test_library_that_comes_later_is_found(self) -> None:
+        # A service was started before the library was installed: each later producer was refused until the service ended.
+        _library.find.cache_clear()
+        self.addCleanup(_library.find.cache_clear)
+        path = self.trades(1)
+        with mock.patch.object(ctypes, "CDLL", side_effect=OSError):
+            self.assertRaises(NotImplementedError, mfq.Producer, path)
+        with mock.patch.object(ctypes, "CDLL") as load:
+            load.return_value.mfq_producer_open.return_value = 0
+            mfq.Producer(path).close()
+            mfq.Producer(path).close()
+        self.assertEqual(load.call_count, 1)
 
     def test_crc_is_that_of_every_language(self) -> None:
         self.assertEqual(_crc.page_crc(b"123456789"), 0xE3069283)

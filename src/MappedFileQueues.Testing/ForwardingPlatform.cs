@@ -72,6 +72,8 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 
     public override void FlushEntries(string subdirectory) => inner.FlushEntries(subdirectory);
 
+    public override void FlushFileSystem() => inner.FlushFileSystem();
+
     public override PlatformLock? TryLock(string name, LockKind kind, bool create = true) =>
         inner.TryLock(name, kind, create);
 

@@ -16,6 +16,13 @@ def find() -> ctypes.CDLL | None:
     return library if hasattr(library, "mfq_count_whole") else None
 
 
+def find_again() -> ctypes.CDLL | None:
+    """The same for who cannot do without: the library may be there since it was looked for."""
+    if find() is None:
+        find.cache_clear()
+    return find()
+
+
 class _Buffer(ctypes.Structure):
     """Py_buffer."""
 

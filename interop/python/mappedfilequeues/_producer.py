@@ -50,7 +50,7 @@ class Producer:
         """Attaches to the store. Raises InUseError beside an Exclusive producer, NotImplementedError without the C library."""
         self._handle = ctypes.c_void_p()
         self._owner = os.getpid()
-        library = _library.find()
+        library = _library.find_again()
         if library is None:
             raise NotImplementedError("Producing needs the C library, libmfq.so.2: build and install interop/c.")
         if flush_timeout is not None and not 0.001 <= flush_timeout <= 2_000_000:

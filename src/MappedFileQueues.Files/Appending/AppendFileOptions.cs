@@ -1,4 +1,5 @@
 using MappedFileQueues.Platform;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Files;
 
@@ -123,7 +124,7 @@ public sealed record AppendFileOptions
 
     /// <summary>
     /// The clock of <see cref="FlushInterval"/>, <see cref="RollInterval"/> and <see cref="RetainedAge"/>, and the time zone of
-    /// <see cref="RollAtMidnight"/>; default the system's.
+    /// <see cref="RollAtMidnight"/>; default the system's. While it throws, the time that it told last counts.
     /// </summary>
     public TimeProvider TimeProvider { get; init; } = TimeProvider.System;
 
@@ -185,7 +186,11 @@ public sealed record AppendFileOptions
 
         if (ReuseOldFiles && (RetainedFileCount is null || !RollsByLength))
             throw new ArgumentException("ReuseOldFiles needs RetainedFileCount and RollLength.");
-        return this with { BufferLength = (BufferLength + BlockLength - 1) / BlockLength * BlockLength };
+        return this with
+        {
+            BufferLength = (BufferLength + BlockLength - 1) / BlockLength * BlockLength,
+            TimeProvider = GuardedClock.Of(TimeProvider),
+        };
     }
 
     private static void CheckTime(TimeSpan value, string name) =>

@@ -30,7 +30,7 @@ internal sealed class AppendFileSet : IDisposable
     private readonly RolledFiles _rolled;
     private readonly RolledFileRetention _retention;
     private readonly RoomMark _room;
-    private readonly List<string> _unsynced = [];
+    private readonly List<(string Name, FileIdentity Identity)> _unsynced = [];
     private Task<AppendFile>? _next;
     private string? _spare;
     private readonly Notices<RolledFile>? _notices;
@@ -116,13 +116,21 @@ internal sealed class AppendFileSet : IDisposable
     {
         if (PlantedFaults.Has(PlantedFault.AppendNotFlushed))
             return;
-        foreach (string name in _unsynced)
+        // What the retention has deleted must not look like what another program has moved.
+        ForgetDeleted();
+        bool isAnyMoved = false;
+        foreach ((string name, FileIdentity identity) in _unsynced)
         {
-            // Missing: the retention has deleted it meanwhile.
             using PlatformFile? file = _directory.Open(name, FileOpening.ReadWrite);
-            file?.Sync();
+            if (file?.Identity == identity)
+                file.Sync();
+            else
+                isAnyMoved = true;
         }
 
+        // Another program has renamed a closed file (logrotate) or deleted it. Nobody knows its name, but not its file system.
+        if (isAnyMoved)
+            _directory.FlushFileSystem();
         _unsynced.Clear();
         Current.Sync();
         if (_areEntriesDirty)
@@ -142,10 +150,11 @@ internal sealed class AppendFileSet : IDisposable
         long length = Current.End;
         bool isMoved;
         string? rolled;
+        FileIdentity? named;
         try
         {
             // Another program has moved or deleted it while it was written, which it may. Its own file of the name is kept.
-            FileIdentity? named = _directory.Identify(_name);
+            named = _directory.Identify(_name);
             isMoved = named != Current.Identity;
             rolled = named is null ? null : _rolled.Add(_name);
         }
@@ -171,7 +180,7 @@ internal sealed class AppendFileSet : IDisposable
         _retention.RetainNewest(countMin: 0, ref spare);
         _areEntriesDirty = true;
         if (rolled is not null && !IsDurable && _rolled.Count > 0)
-            _unsynced.Add(rolled);
+            _unsynced.Add((rolled, named!.Value));
         if (_unsynced.Count > _rolled.Count)
             ForgetDeleted();
         if (IsDurable)
@@ -230,8 +239,10 @@ internal sealed class AppendFileSet : IDisposable
     /// <summary>What retention has deleted, or could not delete and tries again, needs no sync.</summary>
     private void ForgetDeleted()
     {
+        if (_unsynced.Count == 0)
+            return;
         IReadOnlyList<string> closed = _rolled.Names;
-        _unsynced.RemoveAll(name => !closed.Contains(name));
+        _unsynced.RemoveAll(file => !closed.Contains(file.Name));
     }
 
     private void OpenFirst(DateTimeOffset? noted)
@@ -348,8 +359,8 @@ internal sealed class AppendFileSet : IDisposable
     }
 
     /// <summary>
-    /// Between the two renamings another program may have made a file of this name. Nothing of it may be lost: it is kept like
-    /// one that was rolled.
+    /// Between the two renamings another program may have made a file of this name, or a link, which may lead nowhere. Nothing of
+    /// it may be lost: it is kept like one that was rolled.
     /// </summary>
     private void TakeName()
     {
@@ -362,8 +373,14 @@ internal sealed class AppendFileSet : IDisposable
                     "Cannot begin the next file", Path.Combine(_directory.Path, _name), DiskErrors.EEXIST, "File exists");
             }
 
-            if (_directory.Identify(_name) is not null)
+            try
+            {
                 _ = _rolled.Add(_name);
+            }
+            catch (QueueDiskException error) when (error.Errno == DiskErrors.ENOENT)
+            {
+                // It is gone again.
+            }
         }
     }
 

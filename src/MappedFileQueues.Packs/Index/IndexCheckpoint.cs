@@ -192,9 +192,9 @@ internal static class IndexCheckpoint
         Span<ulong> words = stackalloc ulong[DeletedWordCount];
         for (ulong i = 0; i < count; i++)
         {
-            if (!stream.TryRead(words))
+            // Each key once: the count of a forged one says how long a file without content is, and zeros are read for hours.
+            if (!stream.TryRead(words) || !deleted.TryAdd(words[0], new NeedlePosition((uint)words[1], (long)words[2])))
                 return null;
-            deleted[words[0]] = new NeedlePosition((uint)words[1], (long)words[2]);
         }
 
         return deleted;
@@ -211,20 +211,40 @@ internal static class IndexCheckpoint
         {
             if (!stream.TryRead(out ulong count) || count > (ulong)left || count > int.MaxValue / 2)
                 return false;
-            ulong[] entries = new ulong[count];
-            if (!stream.TryRead(entries))
+            if (ReadShard(stream, index.Layout, (int)count, ends) is not { } entries)
                 return false;
-            foreach (ulong entry in entries)
-            {
-                if (entry == 0 || index.Layout.Position(entry) >= ends[index.Layout.Slot(entry)])
-                    return false;
-            }
-
             index.Load(number, entries);
             left -= (long)count;
         }
 
         uint crc = stream.Crc;
         return left == 0 && stream.TryRead(out ulong stored) && stored == crc;
+    }
+
+    /// <summary>
+    /// Reads the entries of a shard piece by piece, and takes memory for the next one when the one before was right: a file
+    /// without content may be as long as any count says.
+    /// </summary>
+    private static ulong[]? ReadShard(CheckpointStream stream, IndexEntry layout, int count, long[] ends)
+    {
+        const int PieceMax = 1 << 16;
+        ulong[] entries = new ulong[Math.Min(count, PieceMax)];
+        for (int done = 0; done < count;)
+        {
+            if (done == entries.Length)
+                Array.Resize(ref entries, (int)Math.Min(count, entries.Length * 2L));
+            Span<ulong> piece = entries.AsSpan(done, Math.Min(entries.Length - done, PieceMax));
+            if (!stream.TryRead(piece))
+                return null;
+            foreach (ulong entry in piece)
+            {
+                if (entry == 0 || layout.Position(entry) >= ends[layout.Slot(entry)])
+                    return null;
+            }
+
+            done += piece.Length;
+        }
+
+        return entries;
     }
 }

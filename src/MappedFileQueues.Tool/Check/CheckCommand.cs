@@ -76,7 +76,20 @@ internal static class CheckCommand
     }
 
     private static CheckResult Unknown(string path, string why) => new(
-        SystemPath.Full(path), [new CheckProblem(CheckStatus.Unknown, why.ReplaceLineEndings(" "))], 0, null, 0, 0, -1);
+        FullOrGiven(path), [new CheckProblem(CheckStatus.Unknown, why.ReplaceLineEndings(" "))], 0, null, 0, 0, -1);
+
+    /// <summary>In a folder that is gone a relative path leads nowhere, which is what the line has to say.</summary>
+    private static string FullOrGiven(string path)
+    {
+        try
+        {
+            return SystemPath.Full(path);
+        }
+        catch (QueueDiskException)
+        {
+            return path;
+        }
+    }
 
     /// <summary>No limit is the same as an infinite one.</summary>
     private static TimeSpan? Finite(TimeSpan? time) => time == Timeout.InfiniteTimeSpan ? null : time;

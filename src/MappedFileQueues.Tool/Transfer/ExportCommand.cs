@@ -5,6 +5,9 @@ namespace MappedFileQueues.Tool.Transfer;
 /// <summary>`mfq export`: writes all messages of a store in a form that outlives this version.</summary>
 internal static class ExportCommand
 {
+    private const string TemporaryInfix = ".export-";
+    private const string TemporarySuffix = ".tmp";
+
     public static Command Create()
     {
         Argument<string> store = ToolOptions.Store("The store's directory; it may be in use.");
@@ -60,8 +63,8 @@ internal static class ExportCommand
             throw new ToolException($"The directory of the file is missing: file={file}. Make it, or name another one.");
         if (StorePaths.IsInside(plan.StorePath, file))
             throw new ToolException($"The file would be in the store itself: file={file}. Name one in another directory.");
-        // Not by the process id, which is the same in each run of a container: a killed one has left its file.
-        string temporary = $"{file}.{Path.GetRandomFileName()[..8]}.tmp";
+        RemoveLeftovers(file);
+        string temporary = $"{file}{TemporaryInfix}{Path.GetRandomFileName()[..8]}{TemporarySuffix}";
         bool isMade = false;
         try
         {
@@ -87,6 +90,28 @@ internal static class ExportCommand
         {
             if (isMade)
                 File.Delete(temporary);
+        }
+    }
+
+    /// <summary>
+    /// Deletes what killed exports to this file have left. One that runs has its file open alone; between its end and the name
+    /// the file can be opened, and then either this deletes nothing or that export says that its file is gone.
+    /// </summary>
+    private static void RemoveLeftovers(string file)
+    {
+        foreach (string left in Directory.EnumerateFiles(Path.GetDirectoryName(file)!))
+        {
+            if (!left.StartsWith(file + TemporaryInfix, StringComparison.Ordinal)
+                || !left.EndsWith(TemporarySuffix, StringComparison.Ordinal))
+                continue;
+            try
+            {
+                new FileStream(left, FileMode.Open, FileAccess.ReadWrite, FileShare.None, 1, FileOptions.DeleteOnClose).Dispose();
+            }
+            catch (Exception error) when (error is IOException or UnauthorizedAccessException)
+            {
+                // It is in use, gone, or another user's.
+            }
         }
     }
 

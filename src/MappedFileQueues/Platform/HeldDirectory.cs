@@ -124,6 +124,14 @@ internal abstract class HeldDirectory : IDisposable
     }
 
     /// <summary>
+    /// Makes everything on the directory's file system survive a power loss: for files whose names nobody knows. As slow as all
+    /// that others have written there. Does nothing on Portable.
+    /// </summary>
+    public virtual void FlushFileSystem()
+    {
+    }
+
+    /// <summary>
     /// Takes a kernel lock on the file without waiting. Null when another open of it, in this process or any other, holds the
     /// lock against this kind. The system drops the lock when the process dies. Linux then compares the inodes of descriptor and
     /// path and tries again when they differ. A file that cannot be opened at all (EMFILE, EACCES, ...) is a

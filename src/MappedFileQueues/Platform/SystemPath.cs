@@ -25,4 +25,31 @@ internal static class SystemPath
             ? throw DiskErrors.Make("Cannot use this name", path, DiskErrors.ENXIO, "Windows takes it for a device")
             : full;
     }
+
+    /// <summary>
+    /// The error for a directory that cannot be made because a symbolic link has its name, or that of one above, and leads to
+    /// nothing; null where none does. The system's own answers contradict each other: the name is taken, and nothing is there.
+    /// </summary>
+    public static QueueDiskException? DanglingLink(string full)
+    {
+        try
+        {
+            for (string? at = full; at is not null; at = Path.GetDirectoryName(at))
+            {
+                DirectoryInfo named = new(at);
+                FileSystemInfo? target = named.LinkTarget is null ? null : named.ResolveLinkTarget(returnFinalTarget: true);
+                if (target is not null && !Directory.Exists(target.FullName) && !File.Exists(target.FullName))
+                {
+                    return DiskErrors.Make($"Cannot make the directory: the symbolic link {at} leads to {target.FullName}, which "
+                        + "does not exist", full, DiskErrors.ENOENT, "No such file or directory");
+                }
+            }
+        }
+        catch (Exception error) when (error is IOException or UnauthorizedAccessException)
+        {
+            // Then something else is wrong, which the caller knows.
+        }
+
+        return null;
+    }
 }

@@ -15,9 +15,10 @@ internal static class NoThreadsVerb
 
     public static int Run(string[] arguments)
     {
-        WarmUp(Path.Combine(arguments[0], "warm"));
         (string Name, Action<string> Part)[] parts =
         [
+            ("notices", Notices),
+            ("warm", WarmUp),
             ("limit", static _ => Without(() => Throws<OutOfMemoryException>(() => new Thread(() => { }).Start()))),
             ("open", Open),
             ("interval", Interval),
@@ -46,6 +47,43 @@ internal static class NoThreadsVerb
         }
 
         return 0;
+    }
+
+    /// <summary>
+    /// The first roll of a process comes when no descriptor is left, and somebody is to be told. The runtime had no assembly for
+    /// the way to its pool by then: that ended the stream, and nobody was told of anything any more.
+    /// </summary>
+    private static void Notices(string path)
+    {
+        const int Count = 200;
+        byte[] line = new byte[1000];
+        int told = 0;
+        Directory.CreateDirectory(path);
+        AppendFileOptions options = new()
+        {
+            RollLength = 50_000,
+            BufferLength = 8192,
+            OnRolled = _ => Interlocked.Increment(ref told),
+        };
+        using (AppendFileStream stream = new(Path.Combine(path, "app.log"), options))
+        {
+            stream.Write(line);
+            ProcessSignals.LimitFiles(0);
+            try
+            {
+                for (int i = 1; i < Count; i++)
+                    stream.Write(line);
+            }
+            finally
+            {
+                ProcessSignals.LimitFiles(ulong.MaxValue);
+            }
+        }
+
+        Equal((long)Count * line.Length, Directory.GetFiles(path).Sum(file => new FileInfo(file).Length));
+        int rolled = Directory.GetFiles(path, "*.roll-*").Length;
+        True(rolled > 0);
+        True(SpinWait.SpinUntil(() => Volatile.Read(ref told) == rolled, s_deadline));
     }
 
     /// <summary>A queue that needs its thread to keep its promise is not opened, and keeps nothing.</summary>

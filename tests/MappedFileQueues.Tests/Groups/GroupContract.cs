@@ -454,6 +454,31 @@ public abstract class GroupContract : IDisposable
     }
 
     /// <summary>
+    /// A member that was fenced gave back what another one had given back meanwhile, with a delay. The call was refused, but its
+    /// due had been written before, under a tag that counts no more, over the other's: the message came at once.
+    /// </summary>
+    [Fact]
+    public void Reject_MemberWasFenced_LeavesTheDelayOfTheNextHolder()
+    {
+        GroupQueue queue = Open();
+        using Member hung = queue.OpenMember();
+        using Member other = Open().OpenMember();
+        queue.Produce(7);
+        Assert.Equal(7, hung.Consume(Deadline));
+        hung.Reject(hung.MessageOffset);
+        Assert.Equal(7, hung.Consume(Deadline));
+        long offset = hung.MessageOffset;
+        Assert.Equal(1, FenceSlot(hung.Slot));
+        Assert.Equal(7, other.Await());
+        other.Reject(offset, TimeSpan.FromHours(1));
+
+        Assert.Throws<GroupMemberFencedException>(() => hung.Reject(offset));
+
+        Assert.False(other.TryConsume(out _));
+        Assert.False(hung.TryConsume(out _));
+    }
+
+    /// <summary>
     /// A message that had come back and was removed meanwhile made the batch end with no message at all, though it waits for one.
     /// </summary>
     [Fact]

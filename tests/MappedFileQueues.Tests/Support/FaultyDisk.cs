@@ -12,6 +12,7 @@ internal enum DiskCall
     Sync,
     Synced,
     SyncEntries,
+    SyncFileSystem,
     Rename,
     Renamed,
     Deleted,
@@ -164,6 +165,12 @@ internal sealed class FaultyDisk : ForwardingServices
         {
             disk.Reach(DiskCall.SyncEntries, subdirectory);
             base.FlushEntries(subdirectory);
+        }
+
+        public override void FlushFileSystem()
+        {
+            disk.Reach(DiskCall.SyncFileSystem, "");
+            base.FlushFileSystem();
         }
 
         public override PlatformLock? TryLock(string name, LockKind kind, bool create = true)

@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using System.Text.Json;
 using MappedFileQueues.Tests.Crash;
 using MappedFileQueues.Tests.Files;
@@ -11,6 +12,24 @@ public sealed class CheckTests : IDisposable
     private readonly TempStore _temp = new();
 
     public void Dispose() => _temp.Dispose();
+
+    /// <summary>
+    /// A service whose folder was replaced by a new release was told on standard error alone, where a monitoring system does not
+    /// read.
+    /// </summary>
+    [Fact]
+    public void Check_FolderOfTheProcessIsGone_IsUnknown()
+    {
+        Assert.SkipWhen(OperatingSystem.IsWindows(), "Windows removes no folder in which a process works.");
+        const string Script = "cd \"$(mktemp -d)\" && rmdir \"$PWD\" && exec dotnet exec \"$0\" check \"$@\"";
+
+        ToolRun run = ToolRun.Start(new ProcessStartInfo("bash", ["-c", Script, Repository.ToolPath, "relative"]), []);
+
+        run.Expect(3);
+        string line = Assert.Single(run.Lines);
+        Assert.StartsWith("UNKNOWN: ", line, StringComparison.Ordinal);
+        Assert.Contains("the folder in which this process works: path=relative", line, StringComparison.Ordinal);
+    }
 
     [Fact]
     public void Check_Lag_IsHeldAgainstBothLimits()

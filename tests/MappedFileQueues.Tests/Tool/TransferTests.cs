@@ -358,6 +358,24 @@ public sealed class TransferTests : IDisposable
         Assert.NotEmpty(File.ReadAllText(file));
     }
 
+    /// <summary>A killed export left a file as long as the store, and so did each later one that was killed.</summary>
+    [Fact]
+    public void Export_KilledOnesHaveLeftFiles_RemovesThemAndNoOthers()
+    {
+        Fill();
+        string file = Path.Combine(_temp.Root, "export");
+        File.WriteAllText(file + ".export-abcdefgh.tmp", "of one that was killed");
+        string[] others = ["export.export-running.tmp", "export.tmp", "export2.export-abcdefgh.tmp"];
+        foreach (string other in others)
+            File.WriteAllText(Path.Combine(_temp.Root, other), "of somebody else");
+
+        using (new FileStream(Path.Combine(_temp.Root, others[0]), FileMode.Open, FileAccess.Write, FileShare.None))
+            ToolRun.Of("export", _temp.StorePath, "--to", file).Expect(0);
+
+        Assert.Equal(["export", .. others, "store"], NamesIn(_temp.Root).Order(StringComparer.Ordinal));
+        Assert.All(others, other => Assert.NotEmpty(File.ReadAllBytes(Path.Combine(_temp.Root, other))));
+    }
+
     /// <summary>The error named a file that the user had not named, and that was gone.</summary>
     [Fact]
     public void Export_DiskIsFull_NamesTheFileAndLeavesNone()

@@ -83,7 +83,7 @@ internal sealed unsafe class GroupTable(MappedRegion region)
         return message >= Start(content.Parent) && message < End(content.Parent);
     }
 
-    // P53 acquire: pairs with P53 release in SetDue.
+    // P53 acquire: pairs with P53 release in SetDue and P53 full in TrySetDue.
     public DueWord Due(int single) => new(SharedWord.ReadAcquire(Word(single, GroupLayout.DueIn)));
 
     /// <summary>Since when a record is out, in monotonic milliseconds; for people.</summary>
@@ -127,6 +127,24 @@ internal sealed unsafe class GroupTable(MappedRegion region)
     // P53 release: before the state that the tag belongs to; pairs with P53 acquire in Due.
     public void SetDue(int single, uint tag, long dueMs) =>
         SharedWord.WriteRelease(Word(single, GroupLayout.DueIn), DueWord.Make(tag, dueMs).Word);
+
+    /// <summary>
+    /// The due of a single that is held, if it still is: a member that was fenced must not write over the due that the next
+    /// holder has given back. Only holders change the due, each under a tag of its own, so what was read before the state has not
+    /// changed as long as the state has not.
+    /// </summary>
+    public bool TrySetDue(int single, LeaseState held, long dueMs)
+    {
+        while (true)
+        {
+            DueWord before = Due(single);
+            if (State(single) != held)
+                return false;
+            // P53 full: before the state that the tag belongs to; pairs with P53 acquire in Due.
+            if (SharedWord.CompareExchange(Word(single, GroupLayout.DueIn), before.Word, DueWord.Make(held.Tag, dueMs).Word))
+                return true;
+        }
+    }
 
     public void SetSince(int record, long sinceMs) =>
         SharedWord.WriteRelease(Word(record, GroupLayout.SinceIn), (ulong)sinceMs); // P55 relaxed: information.

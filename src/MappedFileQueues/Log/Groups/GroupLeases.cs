@@ -206,7 +206,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
         int deliveries = counts ? lease.Deliveries : lease.Deliveries - 1;
         if (!lease.IsSingle)
             return GiveBack(lease.Record, lease.Tag, message, lease.Offsets[message], dueMs, deliveries);
-        table.SetDue(lease.Record, lease.Tag, dueMs);
+        if (!table.TrySetDue(lease.Record, lease.State, dueMs))
+            return GivingBack.NotMine;
         table.LowerEarliestDue(dueMs);
         if (!table.TryChange(lease.Record, lease.State, LeaseState.Make(LeaseKind.Waiting, 0, lease.Tag, deliveries)))
             return GivingBack.NotMine;

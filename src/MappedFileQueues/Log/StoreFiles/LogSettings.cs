@@ -67,7 +67,7 @@ internal sealed record LogSettings
             ThrowsWhenFull = options.FullMode == FullMode.Throw,
             LockTimeout = OrForEver(options.LockTimeout),
             UnixCreateMode = options.UnixCreateMode,
-            TimeProvider = options.TimeProvider,
+            TimeProvider = GuardedClock.Of(options.TimeProvider),
             Stamps = new HeaderStamps(options.StampTime, options.StampTraceContext, options.TimeProvider),
             StoreId = options.StoreId,
         };

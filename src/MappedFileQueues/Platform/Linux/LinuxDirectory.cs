@@ -177,6 +177,15 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     /// <inheritdoc/>
     public override void FlushEntries(string subdirectory, Action failed) => FlushEntriesOf(subdirectory, failed);
 
+    /// <inheritdoc/>
+    public override void FlushFileSystem()
+    {
+        if (LinuxNative.syncfs(handle) == 0)
+            return;
+        int errno = LinuxErrors.Last;
+        throw LinuxErrors.Make("Cannot flush the file system", path, errno);
+    }
+
     private void FlushEntriesOf(string subdirectory, Action? failed)
     {
         string full = FullName(subdirectory);

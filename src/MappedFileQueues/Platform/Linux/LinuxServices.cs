@@ -37,7 +37,8 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
             if (!create)
                 return null;
             if (tries == MakeAndOpenTriesMax)
-                throw LinuxErrors.Make("Cannot make the directory, which is removed at once", full, DiskErrors.ENOENT);
+                throw SystemPath.DanglingLink(full)
+                    ?? LinuxErrors.Make("Cannot make the directory, which is removed at once", full, DiskErrors.ENOENT);
             handle = LinuxDirectory.Make(full, mode, ownerOnly);
             if (handle is not null)
                 return new LinuxDirectory(full, handle, mode);

@@ -23,6 +23,9 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
         try
         {
             FileAttributes? found = PortableDirectory.AttributesOf(full);
+            bool isDirectory = found is FileAttributes named && (named & FileAttributes.Directory) != 0;
+            if (!isDirectory && SystemPath.DanglingLink(full) is { } error)
+                return create ? throw error : null;
             bool isFile = found is FileAttributes there && (there & FileAttributes.Directory) == 0;
             if (isFile || (found is null && PortableErrors.HasFileInPath(full)))
                 throw DiskErrors.Make("Cannot open the directory", full, DiskErrors.ENOTDIR, "Not a directory");

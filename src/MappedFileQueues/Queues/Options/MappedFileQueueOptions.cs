@@ -133,7 +133,10 @@ public class MappedFileQueueOptions
     /// </summary>
     public bool DangerouslyAllowFileSystem { get; set; }
 
-    /// <summary>The clock. Default: the system's.</summary>
+    /// <summary>
+    /// The clock. Default: the system's. Where it throws, the queue itself goes by the time that it told last; a message that is
+    /// to be stamped (<see cref="StampTime"/>) is refused.
+    /// </summary>
     public TimeProvider TimeProvider { get; set; } = TimeProvider.System;
 
     /// <summary>The identity of a new store, for tests that compare bytes; null for a random one.</summary>

@@ -168,6 +168,104 @@ public sealed class AppendFileRollFaultTests : IDisposable
         Assert.Equal(5_000, new FileInfo(FilePath).Length);
     }
 
+    /// <summary>
+    /// The same, but logrotate moved the file after its roll. The flush looked for it by the number that the roll had given it,
+    /// found nothing, or another file, and said that everything was on disk.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void FlushDurable_FileWasMovedAfterItsRoll_TheFileSystemIsFlushed(bool isReplaced)
+    {
+        // .NET alone cannot tell two files of a name apart.
+        isReplaced &= OperatingSystem.IsLinux();
+        int syncs = 0;
+        _disk.Before = (call, _) => syncs += call == DiskCall.SyncFileSystem ? 1 : 0;
+        using AppendFileStream stream = new(FilePath, new AppendFileOptions
+        {
+            Durability = AppendDurability.PageCache,
+            RollLength = 10_000,
+        });
+        stream.Write(new byte[9_000]);
+        stream.Write(new byte[5_000]);
+        stream.Flush();
+        string rolled = RolledFiles().Single();
+        File.Move(rolled, FilePath + ".1");
+        if (isReplaced)
+            File.WriteAllText(rolled, "other");
+        stream.Flush(durable: true);
+        Assert.Equal(1, syncs);
+
+        // Not again: it is on disk.
+        stream.Write(new byte[1_000]);
+        stream.Flush(durable: true);
+        Assert.Equal(1, syncs);
+    }
+
+    /// <summary>What the stream itself has deleted needs no flush.</summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void FlushDurable_RetentionHasDeletedFiles_OnlyFilesAreFlushed(bool reuses)
+    {
+        int syncs = 0;
+        _disk.Before = (call, _) => syncs += call == DiskCall.SyncFileSystem ? 1 : 0;
+        using AppendFileStream stream = new(FilePath, new AppendFileOptions
+        {
+            Durability = AppendDurability.PageCache,
+            RollLength = 10_000,
+            RetainedFileCount = 2,
+            ReuseOldFiles = reuses,
+            Content = FileContent.Text,
+        });
+        for (int i = 0; i < 10; i++)
+        {
+            WriteLines(stream, 490);
+            stream.Flush(durable: i % 2 == 0);
+        }
+
+        stream.Flush(durable: true);
+        Assert.Equal(0, syncs);
+    }
+
+    /// <summary>
+    /// A link that leads nowhere took the file's name between the two renamings of a roll, or before them. No look found a file
+    /// of the name, no renaming could take it, and the stream ended with "File exists".
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Roll_LinkThatLeadsNowhereHasTheName_IsKeptAndTheRollIsDone(bool isBeforeTheRoll)
+    {
+        Assert.SkipWhen(OperatingSystem.IsWindows(), "Links need rights there.");
+        bool isMade = isBeforeTheRoll;
+        _disk.Before = (call, name) =>
+        {
+            if (call != DiskCall.Renamed || !name.Contains(".roll-0", StringComparison.Ordinal) || isMade)
+                return;
+            isMade = true;
+            File.CreateSymbolicLink(FilePath, "nowhere");
+        };
+        ConcurrentQueue<Exception> errors = [];
+        using (AppendFileStream stream = new(FilePath, new AppendFileOptions { RollLength = 10_000, OnError = errors.Enqueue }))
+        {
+            stream.Write(new byte[9_000]);
+            stream.Flush();
+            if (isBeforeTheRoll)
+            {
+                File.Delete(FilePath);
+                File.CreateSymbolicLink(FilePath, "nowhere");
+            }
+
+            stream.Write(new byte[5_000]);
+        }
+
+        Assert.True(isMade);
+        Assert.Empty(errors);
+        Assert.Equal(5_000, new FileInfo(FilePath).Length);
+        Assert.Single(Directory.EnumerateFileSystemEntries(_temp.StorePath), path => new FileInfo(path).LinkTarget == "nowhere");
+    }
+
     private static void WriteLines(AppendFileStream stream, int count)
     {
         for (int i = 0; i < count; i++)

@@ -22,8 +22,8 @@ public sealed class NoThreadsTests : IDisposable
 
         string[] parts =
         [
-            "limit", "open", "interval", "produce", "consume", "consume-async", "durable-async", "append", "compact",
-            "checkpoint", "files", "buffer", "read-ahead",
+            "notices", "warm", "limit", "open", "interval", "produce", "consume", "consume-async", "durable-async", "append",
+            "compact", "checkpoint", "files", "buffer", "read-ahead",
         ];
         Assert.Equal(parts.Select(part => $"{part} ok"), child.Lines);
     }

@@ -3,6 +3,7 @@ using System.Runtime.InteropServices;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Packs;
 using MappedFileQueues.Packs.Format;
+using MappedFileQueues.Packs.Index;
 
 namespace MappedFileQueues.Tests.Packs.Loading;
 
@@ -13,6 +14,9 @@ namespace MappedFileQueues.Tests.Packs.Loading;
 /// </summary>
 public sealed class PackForgedTests : IDisposable
 {
+    /// <summary>The word in which the entries begin, after the header, two volumes and no deleted key.</summary>
+    private const int FirstShard = 8 + (2 * CoveredVolume.WordCount) + 1;
+
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
     private static readonly PackOptions s_small = new() { VolumeSize = 4096 };
 
@@ -76,6 +80,46 @@ public sealed class PackForgedTests : IDisposable
         Assert.Empty(reader.Damages);
     }
 
+    /// <summary>
+    /// The file may be as long as its counts say and have no content: memory for all entries of a shard was taken before the
+    /// first was read, which was an <see cref="OutOfMemoryException"/> where there was less.
+    /// </summary>
+    [Fact]
+    public void LongFileWithoutContent_CheckpointTakesNoMemory()
+    {
+        Assert.SkipWhen(OperatingSystem.IsWindows(), "A file there takes the room of its length.");
+        const long Count = 1 << 26;
+        Make();
+        ForgeCheckpoint(static words => words[5] = words[FirstShard] = Count);
+        SetCheckpointLength(((FirstShard + PackIndex.ShardCount + Count) * 8) + 8);
+
+        long before = GC.GetAllocatedBytesForCurrentThread();
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+
+        Assert.InRange(GC.GetAllocatedBytesForCurrentThread() - before, 0, Count);
+        Assert.Equal(2, reader.Count);
+        Assert.Empty(reader.Damages);
+    }
+
+    /// <summary>The same with a count of deleted keys: they took no memory, and hours.</summary>
+    [Fact]
+    public async Task LongFileWithoutContent_CheckpointTakesNoTime()
+    {
+        Assert.SkipWhen(OperatingSystem.IsWindows(), "A file there takes the room of its length.");
+        const long Count = 1L << 37;
+        Make();
+        ForgeCheckpoint(static words => words[FirstShard - 1] = Count);
+        SetCheckpointLength(((FirstShard + PackIndex.ShardCount + 2 + (Count * 3)) * 8) + 8);
+
+        Task<long> count = Task.Run(() =>
+        {
+            using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+            return reader.Count;
+        });
+
+        Assert.Equal(2, await count.WaitAsync(s_deadline, TestContext.Current.CancellationToken));
+    }
+
     /// <summary>"Clean as of" of a volume, "sequence" of a checkpoint and of a needle, and the number in `synced`.</summary>
     [Theory]
     [InlineData("volume")]
@@ -119,6 +163,12 @@ public sealed class PackForgedTests : IDisposable
         }
 
         return PackMeta.Parse(File.ReadAllBytes(_temp.PathOf(PackNames.Meta)), "");
+    }
+
+    private void SetCheckpointLength(long length)
+    {
+        using FileStream file = new(_temp.PathOf(PackNames.Checkpoint), FileMode.Open);
+        file.SetLength(length);
     }
 
     private static void Forge(string file, int recordLength, Action<byte[]> change)

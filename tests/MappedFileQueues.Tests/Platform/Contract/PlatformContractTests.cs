@@ -74,6 +74,30 @@ public abstract partial class PlatformContractTests : IDisposable
         Assert.Equal("mine", File.ReadAllText(Path.Combine(_temp.Root, "file")));
     }
 
+    /// <summary>
+    /// The name is taken and nothing is there: the error said that the directory was removed at once, or that it was none.
+    /// </summary>
+    [Theory]
+    [InlineData("link")]
+    [InlineData("link/store")]
+    public void OpenDirectory_LinkThatLeadsNowhere_IsNamed(string name)
+    {
+        Assert.SkipWhen(OperatingSystem.IsWindows(), "Links need rights there.");
+        string link = Path.Combine(_temp.Root, "link");
+        string target = Path.Combine(_temp.Root, "nowhere");
+        Directory.CreateSymbolicLink(link, target);
+        string path = Path.Combine(_temp.Root, name);
+
+        Assert.Null(Services.OpenDirectory(path, create: false, mode: null));
+        Action make = () => Services.OpenDirectory(path, create: true, mode: null);
+        QueueDiskException error = Assert.Throws<QueueDiskException>(make);
+
+        Assert.Equal((DiskErrors.ENOENT, path), (error.Errno, error.Path));
+        string words = $"the symbolic link {link} leads to {target}, which does not exist: path={path}";
+        Assert.Contains(words, error.Message, StringComparison.Ordinal);
+        Assert.False(Directory.Exists(target));
+    }
+
     [Fact]
     public void Open_Missing_IsNull()
     {

@@ -227,6 +227,9 @@ internal static unsafe partial class LinuxNative
     public static partial int fdatasync(LinuxHandle file);
 
     [LibraryImport(Libc, SetLastError = true)]
+    public static partial int syncfs(LinuxHandle file);
+
+    [LibraryImport(Libc, SetLastError = true)]
     public static partial int futimens(LinuxHandle file, void* times);
 
     [LibraryImport(Libc, SetLastError = true)]
