@@ -150,7 +150,11 @@ public sealed class PackFaultTests : IDisposable
         {
             for (int i = 0; i < DeletedCount; i++)
                 Assert.True(pack.Delete($"{i * step}", PackDurability.Group));
-            Assert.True(pack.Compact(0).BytesFreed > 100_000);
+            long before = LengthOfVolumes();
+            // Again where the disk is still full: a child that another test is starting holds what the compaction has deleted, and
+            // its room, until it has become its own program.
+            Assert.True(Eventually.Wait(() => TryCompact(pack), Eventually.DefaultDeadline));
+            Assert.True(before - LengthOfVolumes() > 100_000);
             pack.Put("again", new byte[10_000], PackDurability.Group);
         }
 
@@ -164,6 +168,22 @@ public sealed class PackFaultTests : IDisposable
                 bool isDeleted = i % step == 0 && i < DeletedCount * step;
                 Assert.Equal(isDeleted ? null : PackBytes.Make(1000, i), pack.Get($"{i}"));
             }
+        }
+
+        long LengthOfVolumes() =>
+            new DirectoryInfo(disk.PathOf("pack", PackNames.Volumes)).EnumerateFiles().Sum(static file => file.Length);
+    }
+
+    private static bool TryCompact(PackStore pack)
+    {
+        try
+        {
+            _ = pack.Compact(0);
+            return true;
+        }
+        catch (QueueDiskException error) when (error.Errno == Enospc)
+        {
+            return false;
         }
     }
 
