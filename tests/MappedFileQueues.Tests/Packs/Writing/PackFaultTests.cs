@@ -151,8 +151,8 @@ public sealed class PackFaultTests : IDisposable
             for (int i = 0; i < DeletedCount; i++)
                 Assert.True(pack.Delete($"{i * step}", PackDurability.Group));
             long before = LengthOfVolumes();
-            // Again where the disk is still full: a child that another test is starting holds what the compaction has deleted, and
-            // its room, until it has become its own program.
+            // Again where the disk is still full: a child that another test is starting holds what the compaction has deleted,
+            // and its room, until it has become its own program.
             Assert.True(Eventually.Wait(() => TryCompact(pack), Eventually.DefaultDeadline));
             Assert.True(before - LengthOfVolumes() > 100_000);
             pack.Put("again", new byte[10_000], PackDurability.Group);
