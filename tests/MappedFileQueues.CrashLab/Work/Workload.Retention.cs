@@ -305,19 +305,20 @@ internal sealed partial class Workload
             throw new LabViolation($"The log start goes back from {_model.LogStart} to {logStart}");
         long tail = _model.Entries.Where(entry => entry.Offset >= 0)
             .Select(entry => entry.Offset + ((entry.Length + 15) & ~7)).DefaultIfEmpty().Max();
+        // The tail may be at the start of a segment, after the padding of the one before. So may each claim after it that was
+        // given up, which is no message.
+        int givenUp = _model.Entries.AsEnumerable().Reverse().TakeWhile(entry => entry.Offset < 0).Count();
+        long tailMax = ((tail + _plan.SegmentLength - 1) / _plan.SegmentLength + givenUp) * _plan.SegmentLength;
         foreach ((string name, long offset) in _model.LastCommits)
         {
             bool mayGo = _model.MayBeDropped(name) || _plan.Retention is { KeepUnconsumed: false }
-                || (_plan.Retention?.UnconsumedBytesMax is { } most && tail - offset > most);
+                || (_plan.Retention?.UnconsumedBytesMax is { } most && tailMax - offset > most);
             if (offset >= _model.LogStart && offset < logStart && !mayGo)
                 throw new LabViolation(
                     $"{name} has committed {offset}, the tail is {tail}, and all before {logStart} is removed");
         }
 
-        // The tail may be at the start of a segment, after the padding of the one before. So may each claim after it that was
-        // given up, which is no message.
-        int givenUp = _model.Entries.AsEnumerable().Reverse().TakeWhile(entry => entry.Offset < 0).Count();
-        if (logStart - tail >= (1 + givenUp) * _plan.SegmentLength)
+        if (logStart > tailMax)
             throw new LabViolation($"All before {logStart} is removed, and the tail is {tail}");
         _model.Remove(logStart);
     }
