@@ -67,13 +67,12 @@ internal static unsafe class StoreOpening
             // The store was deleted after the first read.
             if (meta is null && !request.CreateIfMissing)
                 throw Missing(directory.Path);
-            bool isCreated = meta is null;
             if (meta is null)
                 meta = StoreMetaFile.Create(directory, request, settings, os.Boot.Stored, open);
             else
                 StoreMetaFile.ThrowIfOther(meta, request, directory.Path);
             directory.AdoptModeOf(StoreNames.Meta);
-            return Attach(os, directory, meta, settings, isCreated);
+            return Attach(os, directory, meta, settings);
         }
         catch (QueueDiskException error) when (error.Errno == DiskErrors.ENOENT && IsDeleted(directory))
         {
@@ -96,7 +95,7 @@ internal static unsafe class StoreOpening
         || directory.Identify(StoreNames.Locks) is null || directory.Identify(StoreNames.DeletedMeta) is not null;
 
     private static LogStore Attach(
-        OperatingSystemServices os, HeldDirectory directory, StoreMeta meta, LogSettings settings, bool isCreated)
+        OperatingSystemServices os, HeldDirectory directory, StoreMeta meta, LogSettings settings)
     {
         PlatformLock? attached = null;
         PlatformLock? metaLock = null;
@@ -118,8 +117,7 @@ internal static unsafe class StoreOpening
             if (isAlone)
             {
                 ProtocolSteps.Reach(ProtocolStep.AttachedAlone);
-                recovery = new StoreRecovery(
-                    os, directory, meta, control, slots, checkpoints, settings.TimeProvider, isCreated).Run();
+                recovery = new StoreRecovery(os, directory, meta, control, slots, checkpoints, settings.TimeProvider).Run();
                 ProtocolSteps.Reach(ProtocolStep.Recovered);
                 attached.Downgrade();
             }

@@ -43,14 +43,6 @@ namespace MappedFileQueues.Log.Opening;
 /// If it is killed at any point and run again, it finds the same tail: until the last step it changes only what is at or beyond
 /// the tail. From before its first change to after its last, the stage in the control page says that the store is not recovered.
 /// </summary>
-/// <param name="os">The system.</param>
-/// <param name="directory">The store's folder.</param>
-/// <param name="meta">Its meta page.</param>
-/// <param name="control">Its control page.</param>
-/// <param name="slots">The slots of producers.</param>
-/// <param name="checkpoints">The checkpoint.</param>
-/// <param name="time">The clock.</param>
-/// <param name="isCreated">This opener has created the store and synced it, so what it finds need not be synced again.</param>
 internal sealed unsafe class StoreRecovery(
     OperatingSystemServices os,
     HeldDirectory directory,
@@ -58,8 +50,7 @@ internal sealed unsafe class StoreRecovery(
     ControlPage control,
     SlotTable slots,
     CheckpointFile checkpoints,
-    TimeProvider time,
-    bool isCreated)
+    TimeProvider time)
 {
     private readonly FrameChecksum _checksum = new(meta.LogId);
 
@@ -81,8 +72,7 @@ internal sealed unsafe class StoreRecovery(
 
     private OpeningRecovery Recover()
     {
-        if (!isCreated)
-            checkpoints.Sync();
+        checkpoints.Sync();
         CheckpointRecord? checkpoint = checkpoints.Read();
         long removed = ReadRemoved();
         bool isControlValid = control.IsColdBlockValid(meta.StoreId);
@@ -169,8 +159,7 @@ internal sealed unsafe class StoreRecovery(
         else
             directory.FlushEntries(StoreNames.CommitLog);
         // Whoever made the store, or its policy, may have died between the rename and its flush.
-        if (!isCreated)
-            directory.FlushEntries("");
+        directory.FlushEntries("");
         // Nothing is at or after the tail, unless damage ended the search for it.
         new GroupRecovery(directory, meta.StoreId, time)
             .Run(isCut, tail.CorruptAt < 0 ? tail.Offset : long.MaxValue, epoch, CountMessages);
@@ -270,8 +259,7 @@ internal sealed unsafe class StoreRecovery(
     private long ReadRemoved()
     {
         using var file = new CheckpointFile(directory, meta.StoreId, StoreNames.LogStart);
-        if (!isCreated)
-            file.Sync();
+        file.Sync();
         return CheckpointFile.ReadLogStart(directory, meta);
     }
 
