@@ -10,6 +10,7 @@ internal sealed class PartResult(string name)
     private readonly ConcurrentDictionary<string, long> _counts = new(StringComparer.Ordinal);
     private readonly ConcurrentQueue<string> _violations = new();
     private readonly ConcurrentQueue<string> _skipped = new();
+    private long _counted = Stopwatch.GetTimestamp();
 
     public string Name => name;
 
@@ -22,10 +23,16 @@ internal sealed class PartResult(string name)
 
     public TimeSpan Elapsed => Stopwatch.GetElapsedTime(_began);
 
+    public TimeSpan SinceLastCount => Stopwatch.GetElapsedTime(Volatile.Read(ref _counted));
+
     public long Count(string what) => _counts.GetValueOrDefault(what);
 
     /// <summary>Counts checks of a kind.</summary>
-    public void Add(string what, long count = 1) => _counts.AddOrUpdate(what, count, (_, old) => old + count);
+    public void Add(string what, long count = 1)
+    {
+        _counts.AddOrUpdate(what, count, (_, old) => old + count);
+        Volatile.Write(ref _counted, Stopwatch.GetTimestamp());
+    }
 
     /// <summary>A promise was broken; said at once, since the program may not live to its summary.</summary>
     public void Violate(int seed, string message, string replay)
