@@ -583,16 +583,24 @@ mfq_status mfq_consumer_open(const char *path, const char *name, int64_t start, 
     return MFQ_OK;
 }
 
-mfq_status mfq_commit(mfq_reader *r, mfq_error *error) {
+/* What a commit seldom needs. Not inlined, as above. */
+__attribute__((noinline)) static mfq_status commit_rarely(const mfq_reader *r, int64_t offset, mfq_error *error) {
     if (r == NULL || r->cursor == NULL)
         return mfqi_fail(error, MFQ_E_ARGUMENT, -1, "Only a consumer commits.");
-    int64_t offset = r->place.offset + r->in_hand;
-    __atomic_store_n(r->cursor, cursor_word(offset), __ATOMIC_RELEASE);
     if (control(r, C_MAY_WAIT) != 0) {
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         wake_producers(r);
     }
     return (uint64_t)offset < control(r, C_LOG_START) ? removed(r, offset, error) : MFQ_OK;
+}
+
+mfq_status mfq_commit(mfq_reader *r, mfq_error *error) {
+    if (r == NULL || r->cursor == NULL)
+        return commit_rarely(r, 0, error);
+    int64_t offset = r->place.offset + r->in_hand;
+    __atomic_store_n(r->cursor, cursor_word(offset), __ATOMIC_RELEASE);
+    return control(r, C_MAY_WAIT) == 0 && (uint64_t)offset >= control(r, C_LOG_START) ? MFQ_OK
+        : commit_rarely(r, offset, error);
 }
 
 mfq_status mfq_flush(mfq_reader *r, mfq_error *error) {

@@ -59,6 +59,7 @@ enum { CLAIM_MET = 2 }; /* beside MFQ_OK and MFQ_EMPTY: a claimed frame is in th
 
 #define LENGTH_MASK UINT32_C(0x0FFFFFFF)
 #define EXTENDED UINT32_C(0x80000000)
+#define NOTHING_LIKELY UINT32_MAX /* no frame has it; with a size that fits no segment it leads nowhere */
 #define SEGMENT_MAX (INT64_C(1) << 40)
 #define OFFSET_MAX ((INT64_C(1) << 57) - 4 * SEGMENT_MAX)
 #define POISON (UINT64_C(1) << 63)
@@ -119,6 +120,8 @@ struct mfq_reader {
     int64_t epoch;
     struct place place;
     int64_t in_hand;     /* the length of the frame that was read last; 0: none */
+    uint32_t likely;     /* the low half of the header of the last plain message */
+    int64_t likely_size; /* of its frame */
     int is_at_claim;
     /* Where the store is attached: a consumer, or the store of a producer. */
     int is_attached;
