@@ -16,6 +16,13 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
     /// </summary>
     private bool _tellsWhatIsCached;
 
+    /// <summary>
+    /// The range of which all pages were mapped last. Hints: threads may mix theirs up, and the system may take pages out of a
+    /// mapping. A wrong one costs a page fault.
+    /// </summary>
+    private long _mappedFrom;
+    private long _mappedTo;
+
     /// <inheritdoc/>
     public override byte* Pointer => (byte*)Volatile.Read(ref _pointer);
 
@@ -52,7 +59,10 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         // EINVAL: a kernel before 5.14. Every other error (no room for a hole, a device that fails) is a reason not to access the
         // page.
         if (end > start && (Advise(start, end, advice) || LinuxErrors.Last == DiskErrors.EINVAL))
+        {
             ReadPages(Pointer, start, end);
+            NoteMapped(start, end);
+        }
     }
 
     /// <inheritdoc/>
@@ -78,7 +88,7 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         (long start, long end) = PagesOf(position, length);
         bool isOnePage = end - start <= Environment.SystemPageSize;
         bool isAsked = _tellsWhatIsCached && !(isOnePage && s_populates);
-        if (isAsked && s_populates)
+        if (isAsked && s_populates && !IsMapped(start, end))
             MapAround(start, end);
         return (isAsked && FirstNotCached(start, end) >= end) || TryTouchForReading(position, length);
     }
@@ -99,8 +109,10 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         long page = Environment.SystemPageSize;
         long start = (Math.Clamp(position, 0, Length) + page - 1) & -page;
         long end = Math.Min(position + length, Length) & -page;
-        if (end > start)
-            _ = Advise(start, end, LinuxNative.MADV_DONTNEED);
+        if (end <= start)
+            return;
+        _ = Advise(start, end, LinuxNative.MADV_DONTNEED);
+        Volatile.Write(ref _mappedTo, 0); // P23 relaxed: a hint.
     }
 
     /// <inheritdoc/>
@@ -132,6 +144,20 @@ internal sealed unsafe class LinuxView(byte* pointer, long length, bool writable
         long next = start;
         while (next < end && Advise(next, next + 1, LinuxNative.MADV_POPULATE_READ))
             next = (next + Around) & -Around;
+        if (next >= end)
+            NoteMapped(start, end);
+    }
+
+    // P23 relaxed: hints.
+    private bool IsMapped(long start, long end) => start >= Volatile.Read(ref _mappedFrom) && end <= Volatile.Read(ref _mappedTo);
+
+    private void NoteMapped(long start, long end)
+    {
+        // P23 relaxed: hints.
+        (long from, long to) = (Volatile.Read(ref _mappedFrom), Volatile.Read(ref _mappedTo));
+        bool isApart = start > to || end < from;
+        Volatile.Write(ref _mappedFrom, isApart ? start : Math.Min(start, from)); // P23 relaxed: as above.
+        Volatile.Write(ref _mappedTo, isApart ? end : Math.Max(end, to)); // P23 relaxed: as above.
     }
 
     /// <summary>
