@@ -113,7 +113,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     public int ConsumeBatch(Span<T> destination, CancellationToken cancellationToken = default)
     {
         if (!destination.IsEmpty)
-            return _core.TakeBatch(destination, cancellationToken);
+            return _core.TakeBatch(destination, waits: true, cancellationToken);
         PublicNames.ThrowIfDisposed(_reader.IsClosed, PublicNames.Consumer);
         return 0;
     }
@@ -193,7 +193,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
             while (true)
             {
                 cancellationToken.ThrowIfCancellationRequested();
-                int taken = _core.TakeAvailable(destination.Span[count..]);
+                int taken = _core.TakeBatch(destination.Span[count..], waits: false);
                 if (count == 0 && taken > 0)
                     deadline = new Deadline(maxWait);
                 count += taken;

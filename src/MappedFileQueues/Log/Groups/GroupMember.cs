@@ -279,46 +279,25 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
     /// <summary>The header block of the message that was shown last, in the mapping; empty when there is none.</summary>
     public ReadOnlySpan<byte> GetHeaderBlock()
     {
-        _reader.BeginLongCall();
-        try
-        {
-            ThrowIfBarred();
-            _reader.NoteSpan();
-            return _reader.HeaderBlockInHand;
-        }
-        finally
-        {
-            _reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = _reader.EnterLongCall();
+        ThrowIfBarred();
+        _reader.NoteSpan();
+        return _reader.HeaderBlockInHand;
     }
 
     /// <summary>A copy of the headers of the message that was shown last; null when there are none.</summary>
     public MessageHeaders? CopyHeaders()
     {
-        _reader.BeginLongCall();
-        try
-        {
-            ThrowIfBarred();
-            return _reader.CopyHeaders();
-        }
-        finally
-        {
-            _reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = _reader.EnterLongCall();
+        ThrowIfBarred();
+        return _reader.CopyHeaders();
     }
 
     private void GiveBackLastCall()
     {
-        _reader.BeginCall();
-        try
-        {
-            if (!_reader.IsBarred)
-                GiveBackCall(_call);
-        }
-        finally
-        {
-            _reader.EndCall();
-        }
+        using LogReader.Call call = _reader.EnterCall();
+        if (!_reader.IsBarred)
+            GiveBackCall(_call);
     }
 
     /// <summary>In a call: throws when the member is disposed, or when one of its asynchronous calls is waiting.</summary>

@@ -114,19 +114,12 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     /// </summary>
     public bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
     {
-        Reader.BeginLongCall();
-        try
-        {
-            ThrowIfBarred();
-            bool found = TryTake(timeout, cancellationToken, out payload, out length);
-            // Not earlier: a damage handler may have let another thread read meanwhile.
-            Reader.NoteSpan();
-            return found;
-        }
-        finally
-        {
-            Reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = Reader.EnterLongCall();
+        ThrowIfBarred();
+        bool found = TryTake(timeout, cancellationToken, out payload, out length);
+        // Not earlier: a damage handler may have let another thread read meanwhile.
+        Reader.NoteSpan();
+        return found;
     }
 
     /// <summary>
@@ -134,83 +127,66 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     /// </summary>
     public bool IsMessageThere()
     {
-        Reader.BeginLongCall();
-        try
-        {
-            ThrowIfBarred();
-            if (Reader.HasMessage)
-                return true;
-            bool found = TryLook(out _, out _) == ReadStatus.Message;
-            Reader.PutBack();
-            return found;
-        }
-        finally
-        {
-            Reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = Reader.EnterLongCall();
+        ThrowIfBarred();
+        if (Reader.HasMessage)
+            return true;
+        bool found = TryLook(out _, out _) == ReadStatus.Message;
+        Reader.PutBack();
+        return found;
     }
 
     /// <summary>Like the other overload; copies the message while the mapping is held.</summary>
     public bool TryWait<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
         where T : unmanaged
     {
-        Reader.BeginLongCall();
-        try
-        {
-            return TryTake(timeout, cancellationToken, out message);
-        }
-        finally
-        {
-            Reader.EndCallIfBegun();
-        }
-    }
-
-    /// <summary>Waits for one message, takes the available ones and moves past them; returns their count.</summary>
-    public int TakeBatch<T>(Span<T> destination, CancellationToken cancellationToken)
-        where T : unmanaged
-    {
-        Reader.BeginLongCall();
-        try
-        {
-            return TakeBatchInCall(destination, cancellationToken, waits: true);
-        }
-        finally
-        {
-            Reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = Reader.EnterLongCall();
+        return TryTake(timeout, cancellationToken, out message);
     }
 
     /// <summary>
     /// Takes the messages that are there and moves past them, first past the one in hand; returns their count. If it throws, the
     /// messages that it took are read again by the next call.
     /// </summary>
-    public int TakeAvailable<T>(Span<T> destination)
+    /// <param name="destination">Takes the messages.</param>
+    /// <param name="waits">Waits for the first one.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    public int TakeBatch<T>(Span<T> destination, bool waits, CancellationToken cancellationToken = default)
         where T : unmanaged
     {
-        Reader.BeginLongCall();
+        using LogReader.Call call = Reader.EnterLongCall();
+        ThrowIfBarred();
+        Reader.Advance();
+        long first = Reader.Offset;
+        // The slow path must take, not only look at, what the fast path leaves (a frame across the bound, a hole, a roll): the
+        // fast path would leave it again.
+        int count = TakeRun(destination);
         try
         {
-            return TakeBatchInCall(destination, CancellationToken.None, waits: false);
+            while (count < destination.Length && TryTake(
+                waits && count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, cancellationToken, out destination[count]))
+            {
+                Reader.Advance();
+                count++;
+                count += TakeRun(destination[count..]);
+            }
         }
-        finally
+        catch when (count > 0)
         {
-            Reader.EndCallIfBegun();
+            if (Reader.IsInOwnCall && !Reader.IsBarred)
+                Reader.MoveTo(first);
+            throw;
         }
+
+        return count;
     }
 
     /// <summary>Moves back to a message that was read: a batch that could not be completed is read again.</summary>
     public void GoBackTo(long offset)
     {
-        Reader.BeginCall();
-        try
-        {
-            if (!Reader.IsBarred)
-                Reader.MoveTo(offset);
-        }
-        finally
-        {
-            Reader.EndCall();
-        }
+        using LogReader.Call call = Reader.EnterCall();
+        if (!Reader.IsBarred)
+            Reader.MoveTo(offset);
     }
 
     /// <summary>Like TryWait, in a call that is already marked.</summary>
@@ -252,51 +228,30 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     /// <summary>Stores an offset at or before what was read; the reading position stays.</summary>
     public void Commit(long nextOffset)
     {
-        Reader.BeginCall();
-        try
-        {
-            ThrowIfBarred();
-            if (nextOffset > Reader.NextOffset || nextOffset < 0)
-                throw new OffsetOutOfRangeException($"Only messages that were read can be committed: offset={nextOffset}, "
-                    + $"read={Reader.NextOffset}, consumer={Name}, path={Store.Path}. Commit an offset that a read returned.");
-            ThrowIfNoFrameStart(nextOffset);
-            StoreCursorOrThrow(nextOffset);
-        }
-        finally
-        {
-            Reader.EndCall();
-        }
+        using LogReader.Call call = Reader.EnterCall();
+        ThrowIfBarred();
+        if (nextOffset > Reader.NextOffset || nextOffset < 0)
+            throw new OffsetOutOfRangeException($"Only messages that were read can be committed: offset={nextOffset}, "
+                + $"read={Reader.NextOffset}, consumer={Name}, path={Store.Path}. Commit an offset that a read returned.");
+        ThrowIfNoFrameStart(nextOffset);
+        StoreCursorOrThrow(nextOffset);
     }
 
     /// <summary>The header block of the message in hand, in the mapping; empty when there is none.</summary>
     public ReadOnlySpan<byte> GetHeaderBlock()
     {
-        Reader.BeginLongCall();
-        try
-        {
-            ThrowIfBarred();
-            Reader.NoteSpan();
-            return Reader.HeaderBlockInHand;
-        }
-        finally
-        {
-            Reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = Reader.EnterLongCall();
+        ThrowIfBarred();
+        Reader.NoteSpan();
+        return Reader.HeaderBlockInHand;
     }
 
     /// <summary>A copy of the headers of the message in hand; null when there are none.</summary>
     public MessageHeaders? CopyHeaders()
     {
-        Reader.BeginLongCall();
-        try
-        {
-            ThrowIfBarred();
-            return Reader.CopyHeaders();
-        }
-        finally
-        {
-            Reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = Reader.EnterLongCall();
+        ThrowIfBarred();
+        return Reader.CopyHeaders();
     }
 
     /// <summary>Moves past the message in hand without committing.</summary>
@@ -314,18 +269,11 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     /// <summary>Moves to an offset, verified as a frame's start or the tail, and stores it.</summary>
     public void Move(long offset)
     {
-        Reader.BeginCall();
-        try
-        {
-            ThrowIfBarred();
-            ThrowIfNoFrameStart(offset);
-            StoreCursorOrThrow(offset);
-            Reader.MoveTo(offset);
-        }
-        finally
-        {
-            Reader.EndCall();
-        }
+        using LogReader.Call call = Reader.EnterCall();
+        ThrowIfBarred();
+        ThrowIfNoFrameStart(offset);
+        StoreCursorOrThrow(offset);
+        Reader.MoveTo(offset);
     }
 
     /// <summary>Throws while a message that was read is neither committed nor passed.</summary>
@@ -339,16 +287,9 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     /// <summary>Moves back to the stored offset.</summary>
     public void Rewind()
     {
-        Reader.BeginCall();
-        try
-        {
-            ThrowIfBarred();
-            Reader.MoveTo(CommittedOffset);
-        }
-        finally
-        {
-            Reader.EndCall();
-        }
+        using LogReader.Call call = Reader.EnterCall();
+        ThrowIfBarred();
+        Reader.MoveTo(CommittedOffset);
     }
 
     /// <summary>
@@ -438,35 +379,6 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         lock (_reading)
             _committedAtEnd = StoredOffset;
         _cursorFile.Dispose();
-    }
-
-    private int TakeBatchInCall<T>(Span<T> destination, CancellationToken cancellationToken, bool waits)
-        where T : unmanaged
-    {
-        ThrowIfBarred();
-        Reader.Advance();
-        long first = Reader.Offset;
-        // The slow path must take, not only look at, what the fast path leaves (a frame across the bound, a hole, a roll): the
-        // fast path would leave it again.
-        int count = TakeRun(destination);
-        try
-        {
-            while (count < destination.Length && TryTake(
-                waits && count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, cancellationToken, out destination[count]))
-            {
-                Reader.Advance();
-                count++;
-                count += TakeRun(destination[count..]);
-            }
-        }
-        catch when (count > 0)
-        {
-            if (Reader.IsInOwnCall && !Reader.IsBarred)
-                Reader.MoveTo(first);
-            throw;
-        }
-
-        return count;
     }
 
     /// <summary>Takes the available messages that need nothing rare.</summary>
