@@ -110,7 +110,7 @@ internal abstract class HeldDirectory : IDisposable
     /// <param name="subdirectory">Which subdirectory.</param>
     /// <param name="failed">Called when the disk failed to take the entries; before the exception is created, where that is
     /// possible. It must not throw.</param>
-    public virtual void FlushEntries(string subdirectory, Action failed)
+    public virtual void FlushEntries(string subdirectory, Action? failed)
     {
         try
         {
@@ -118,7 +118,7 @@ internal abstract class HeldDirectory : IDisposable
         }
         catch (QueueDiskException error) when (error.MayHaveLostData)
         {
-            failed();
+            failed?.Invoke();
             throw;
         }
     }

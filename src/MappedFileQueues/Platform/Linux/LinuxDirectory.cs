@@ -172,12 +172,6 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     }
 
     /// <inheritdoc/>
-    public override void FlushEntries(string subdirectory) => FlushEntriesOf(subdirectory, null);
-
-    /// <inheritdoc/>
-    public override void FlushEntries(string subdirectory, Action failed) => FlushEntriesOf(subdirectory, failed);
-
-    /// <inheritdoc/>
     public override void FlushFileSystem()
     {
         if (LinuxNative.syncfs(handle) == 0)
@@ -186,7 +180,11 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         throw LinuxErrors.Make("Cannot flush the file system", path, errno);
     }
 
-    private void FlushEntriesOf(string subdirectory, Action? failed)
+    /// <inheritdoc/>
+    public override void FlushEntries(string subdirectory) => FlushEntries(subdirectory, failed: null);
+
+    /// <inheritdoc/>
+    public override void FlushEntries(string subdirectory, Action? failed)
     {
         string full = FullName(subdirectory);
         // Itself it holds open: a process that has no descriptor left can flush it.

@@ -52,7 +52,6 @@ internal static unsafe partial class LinuxNative
     public const int SEEK_HOLE = 4;
     public const uint SYNC_FILE_RANGE_WAIT_BEFORE = 1;
     public const uint SYNC_FILE_RANGE_WRITE = 2;
-    public const int ENXIO = 6;
 
     public const int PROT_READ = 1;
     public const int PROT_WRITE = 2;
