@@ -232,13 +232,7 @@ internal sealed unsafe class StoreReader : IDisposable
         _reader.ThrowIfLeftBehind();
     }
 
-    private void ThrowIfDisposed()
-    {
-        if (!_reader.IsClosed)
-            return;
-        _reader.ReleaseOrphan();
-        throw new ObjectDisposedException(PublicNames.Reader);
-    }
+    private void ThrowIfDisposed() => _reader.ThrowIfBarred(PublicNames.Reader);
 
     private long Find(QueueStart start)
     {

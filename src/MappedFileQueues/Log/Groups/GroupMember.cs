@@ -300,20 +300,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
             GiveBackCall(_call);
     }
 
-    /// <summary>In a call: throws when the member is disposed, or when one of its asynchronous calls is waiting.</summary>
-    private void ThrowIfBarred()
-    {
-        if (_reader.IsBarred)
-            throw Barred();
-    }
-
-    private InvalidOperationException Barred()
-    {
-        if (!_reader.IsClosed)
-            return AsyncWaiter.AlreadyWaiting();
-        _reader.ReleaseOrphan();
-        return new ObjectDisposedException(PublicNames.GroupMember);
-    }
+    private void ThrowIfBarred() => _reader.ThrowIfBarred(PublicNames.GroupMember);
 
     private GroupMemberFencedException Fenced(long offset) => new(
         $"The message was taken from this member: offset={offset}, group=\"{Group}\", slot={Slot}, path={_store.Path}. "

@@ -335,15 +335,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         }
     }
 
-    /// <summary>
-    /// Throws when the consumer is disposed, or when one of its asynchronous calls is waiting and owns the reader. In a call,
-    /// because it may end the reader's last span.
-    /// </summary>
-    private void ThrowIfBarred()
-    {
-        if (Reader.IsBarred)
-            throw Barred();
-    }
+    private void ThrowIfBarred() => Reader.ThrowIfBarred(PublicNames.Consumer);
 
     /// <summary>
     /// Ends waiting calls, waits for the call under way, and releases the name last. If this thread holds a span, the span ends
@@ -497,17 +489,8 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         Reader.TakeOver(stack);
         if (!Reader.IsBarred)
             return;
-        Exception error = Barred();
+        Exception error = Reader.Barred(PublicNames.Consumer);
         Reader.EndCall();
         throw error;
-    }
-
-    /// <summary>In a call: the reason why it is refused.</summary>
-    private Exception Barred()
-    {
-        if (!Reader.IsClosed)
-            return AsyncWaiter.AlreadyWaiting();
-        Reader.ReleaseOrphan();
-        return new ObjectDisposedException(PublicNames.Consumer);
     }
 }

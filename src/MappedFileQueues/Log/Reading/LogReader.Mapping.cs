@@ -107,10 +107,29 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
+    /// In a call: throws when the reader is closed, or when an asynchronous call waits and owns it. It may end the last span.
+    /// </summary>
+    /// <param name="name">Who reads, for users.</param>
+    public void ThrowIfBarred(string name)
+    {
+        if (IsBarred)
+            throw Barred(name);
+    }
+
+    /// <summary>In a call: the reason why it is refused.</summary>
+    public InvalidOperationException Barred(string name)
+    {
+        if (!IsClosed)
+            return AsyncWaiter.AlreadyWaiting();
+        ReleaseOrphan();
+        return new ObjectDisposedException(name);
+    }
+
+    /// <summary>
     /// After the end: a thread that held a span has called again, so no thread needs the memory any longer. Call it inside its
     /// call.
     /// </summary>
-    public void ReleaseOrphan()
+    private void ReleaseOrphan()
     {
         if (!MayHaveSpanOfOther)
             ReleaseSegment();
