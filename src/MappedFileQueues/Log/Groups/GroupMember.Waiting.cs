@@ -151,20 +151,8 @@ internal sealed unsafe partial class GroupMember
             // The flag of the other signal is not up.
             if (isForRoom != _isRoomShort)
                 continue;
-            sleep = Shorter(Shorter(sleep, _store.Settings.RetryInterval), SleepMax());
-            if (timeout != Timeout.InfiniteTimeSpan)
-            {
-                TimeSpan left = timeout - Stopwatch.GetElapsedTime(began);
-                timedOut = left <= sleep;
-                // No time left means one more look without a sleep; a negative time would mean forever.
-                sleep = left > TimeSpan.Zero ? Shorter(sleep, left) : TimeSpan.Zero;
-            }
-
-            long slept = Stopwatch.GetTimestamp();
-            signal.Sleep(sequence, sleep);
-            bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
-            timedOut &= !wasWoken;
-            if (!wasWoken && !_sawClaim)
+            sleep = WakeSignal.Shorter(WakeSignal.Shorter(sleep, _store.Settings.RetryInterval), SleepMax());
+            if (!signal.SleepWithin(sequence, sleep, timeout, began, out timedOut) && !_sawClaim)
                 _store.ThrowIfReplaced(ref _checkedPlaceAt, Stopwatch.GetTimestamp());
         }
     }
@@ -178,7 +166,7 @@ internal sealed unsafe partial class GroupMember
         long due = _leases.Table.EarliestDue;
         return due == GroupLayout.NoneDue
             ? sleep
-            : Shorter(sleep, TimeSpan.FromMilliseconds(Math.Clamp(due - _clock.NowMs, 1, int.MaxValue)));
+            : WakeSignal.Shorter(sleep, TimeSpan.FromMilliseconds(Math.Clamp(due - _clock.NowMs, 1, int.MaxValue)));
     }
 
     private bool TrySpin(
@@ -218,9 +206,6 @@ internal sealed unsafe partial class GroupMember
             _leases.Room.Interrupt();
         }
     }
-
-    private static TimeSpan Shorter(TimeSpan a, TimeSpan b) =>
-        a < TimeSpan.Zero ? b : b < TimeSpan.Zero || a < b ? a : b;
 
     /// <summary>Its asynchronous wait. It looks on the thread that waits for all; the call itself does the rest.</summary>
     private sealed class GroupRead(GroupMember member) : PendingRead(member._around.AsyncWaits, member._reader)
