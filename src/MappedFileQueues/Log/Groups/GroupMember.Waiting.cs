@@ -133,9 +133,8 @@ internal sealed unsafe partial class GroupMember
         long began = Stopwatch.GetTimestamp();
         if (TrySpin(began, countMax, timeout, cancellationToken, out lease))
             return true;
-        using CancellationTokenRegistration registration = cancellationToken.CanBeCanceled
-            ? cancellationToken.UnsafeRegister(static member => ((GroupMember)member!).InterruptSleep(), this)
-            : default;
+        using CancellationTokenRegistration registration =
+            cancellationToken.UnsafeRegister(static member => ((GroupMember)member!).InterruptSleep(), this);
         bool timedOut = false;
         while (true)
         {

@@ -48,9 +48,8 @@ internal sealed unsafe partial class LogConsumer
         long began = Stopwatch.GetTimestamp();
         if (TrySpin(began, timeout, cancellationToken, out payload, out length))
             return true;
-        using CancellationTokenRegistration registration = cancellationToken.CanBeCanceled
-            ? cancellationToken.UnsafeRegister(static consumer => ((LogConsumer)consumer!).InterruptByToken(), this)
-            : default;
+        using CancellationTokenRegistration registration =
+            cancellationToken.UnsafeRegister(static consumer => ((LogConsumer)consumer!).InterruptByToken(), this);
         bool timedOut = false;
         while (true)
         {
