@@ -52,7 +52,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         // A log that recovery found damaged stays whole: what is before the damage may be all that is left to read.
         if (store.CorruptAt >= 0)
             return [];
-        long limit = PlanTo(before, policy).Limit;
+        long limit = RetentionPlan.To(store.Directory, store.Meta, policy, before, store.LogStart, store.WrittenTo).Limit;
         return [.. LogStartSearch.List(store.Directory, store.Meta).From(0).TakeWhile(start => start < limit)];
     }
 
@@ -279,9 +279,6 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         if (ahead >= 0 && ahead < sparesMax)
             store.Maker.MakeOfSpares(end, sparesMax - ahead);
     }
-
-    private RetentionPlan PlanTo(long before, RetentionOptions policy) =>
-        RetentionPlan.To(store.Directory, store.Meta, policy, before, store.LogStart, store.WrittenTo);
 
     /// <summary>
     /// Each that counts. One that cannot be opened holds back everything, or everything that the policy lets it: it cannot come
