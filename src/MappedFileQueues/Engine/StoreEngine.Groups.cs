@@ -51,6 +51,20 @@ internal sealed partial class StoreEngine
         }
     }
 
+    /// <summary>Ends a member, and its letters after it.</summary>
+    public void Close(GroupMember member, IDisposable letters, IDisposable face)
+    {
+        try
+        {
+            member.Dispose();
+        }
+        finally
+        {
+            letters.Dispose();
+            Remove(face);
+        }
+    }
+
     /// <summary>Removes a group, once it has no members; false when there is none.</summary>
     public bool DeleteGroup(string group)
     {

@@ -189,18 +189,7 @@ public sealed class MappedFileGroupMember : IDisposable
     /// Ends the member, and gives back what it has in hand; that does not count as a delivery. Any thread. Ends waiting calls
     /// with <see cref="ObjectDisposedException"/>.
     /// </summary>
-    public void Dispose()
-    {
-        try
-        {
-            _core.Dispose();
-        }
-        finally
-        {
-            _letters.Dispose();
-            _queue.Remove(this);
-        }
-    }
+    public void Dispose() => _queue.Close(_core, _letters, this);
 
     private unsafe bool TryGet(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {

@@ -151,18 +151,7 @@ public sealed class MappedFileGroupMember<T> : IDisposable
     public void Flush() => _core.Flush();
 
     /// <inheritdoc cref="MappedFileGroupMember.Dispose()"/>
-    public void Dispose()
-    {
-        try
-        {
-            _core.Dispose();
-        }
-        finally
-        {
-            _letters.Dispose();
-            _queue.Remove(this);
-        }
-    }
+    public void Dispose() => _queue.Close(_core, _letters, this);
 
     private bool IsMessageThere(out bool isThere) => isThere = _core.IsMessageThere();
 }
