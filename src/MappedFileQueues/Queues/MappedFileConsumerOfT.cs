@@ -129,21 +129,10 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     public void Commit(long nextOffset) => _core.Commit(nextOffset);
 
     /// <inheritdoc cref="MappedFileConsumer.Commit(bool)"/>
-    public void Commit(bool durable)
-    {
-        _core.Commit();
-        if (durable)
-            _core.FlushCursor();
-    }
+    public void Commit(bool durable) => _core.Commit(durable);
 
     /// <inheritdoc cref="MappedFileConsumer.CommitAsync(CancellationToken)"/>
-    public ValueTask CommitAsync(CancellationToken cancellationToken = default)
-    {
-        if (cancellationToken.IsCancellationRequested)
-            return ValueTask.FromCanceled(cancellationToken);
-        _core.Commit();
-        return new ValueTask(Task.Run(_core.FlushCursor, CancellationToken.None));
-    }
+    public ValueTask CommitAsync(CancellationToken cancellationToken = default) => _core.CommitAsync(cancellationToken);
 
     /// <summary>Moves back to the committed offset.</summary>
     public void Rewind() => _core.Rewind();
@@ -237,11 +226,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     }
 
     /// <inheritdoc cref="MappedFileConsumer.AdjustOffset(long)"/>
-    public void AdjustOffset(long offset)
-    {
-        ArgumentOutOfRangeException.ThrowIfNegative(offset);
-        _core.Move(offset);
-    }
+    public void AdjustOffset(long offset) => _core.Move(offset);
 
     /// <inheritdoc/>
     void IMappedFileConsumer<T>.AdjustOffset(long offset)

@@ -225,6 +225,23 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
             mark.End();
     }
 
+    /// <summary>The same; a durable one also survives a power loss.</summary>
+    public void Commit(bool durable)
+    {
+        Commit();
+        if (durable)
+            FlushCursor();
+    }
+
+    /// <summary>A durable commit that flushes on a pool thread.</summary>
+    public ValueTask CommitAsync(CancellationToken cancellationToken)
+    {
+        if (cancellationToken.IsCancellationRequested)
+            return ValueTask.FromCanceled(cancellationToken);
+        Commit();
+        return new ValueTask(Task.Run(FlushCursor, CancellationToken.None));
+    }
+
     /// <summary>Stores an offset at or before what was read; the reading position stays.</summary>
     public void Commit(long nextOffset)
     {
@@ -269,6 +286,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     /// <summary>Moves to an offset, verified as a frame's start or the tail, and stores it.</summary>
     public void Move(long offset)
     {
+        ArgumentOutOfRangeException.ThrowIfNegative(offset);
         using LogReader.Call call = Reader.EnterCall();
         ThrowIfBarred();
         ThrowIfNoFrameStart(offset);
