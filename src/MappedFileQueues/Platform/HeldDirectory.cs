@@ -123,6 +123,19 @@ internal abstract class HeldDirectory : IDisposable
         }
     }
 
+    /// <summary>Opens a file, unless it is missing, only to sync what others have stored in it.</summary>
+    /// <exception cref="QueueDiskException">Data may be lost, if it says so.</exception>
+    public void Sync(string name)
+    {
+        using PlatformFile? file = Open(name, OpeningToSync);
+        file?.Sync();
+    }
+
+    /// <summary>
+    /// Linux syncs a file of another user that this one may only read; other systems ask for the right to write.
+    /// </summary>
+    public virtual FileOpening OpeningToSync => FileOpening.Read;
+
     /// <summary>
     /// Makes everything on the directory's file system survive a power loss: for files whose names nobody knows. As slow as all
     /// that others have written there. Does nothing on Portable.

@@ -286,8 +286,6 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     /// </summary>
     private void SyncCursors(RetentionOptions policy)
     {
-        // Linux syncs a file of another user that this one may only read; other systems ask for the right to write.
-        FileOpening opening = store.Os.IsPortable ? FileOpening.ReadWrite : FileOpening.Read;
         foreach (StoredCursor cursor in CursorFile.ReadAll(store.Directory))
         {
             // A damaged one can be synced, and holds back as one that cannot be read does.
@@ -298,8 +296,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
                 continue;
             }
 
-            using PlatformFile? file = store.Directory.Open(cursor.File, opening);
-            file?.Sync();
+            store.Directory.Sync(cursor.File);
         }
     }
 

@@ -44,6 +44,9 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     }
 
     /// <inheritdoc/>
+    public override FileOpening OpeningToSync => FileOpening.ReadWrite;
+
+    /// <inheritdoc/>
     public override bool IsStillInPlace => Directory.Exists(path);
 
     /// <summary>Looks each time: a `chmod` of a store that is open counts for what is made afterwards.</summary>
