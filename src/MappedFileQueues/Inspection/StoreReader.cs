@@ -202,8 +202,7 @@ internal sealed unsafe class StoreReader : IDisposable
         lock (_waiting)
             _wait?.Dispose();
         _reader.Close(static () => { });
-        if (!_reader.MayHaveSpanOfOther)
-            _reader.ReleaseSegment();
+        _reader.ReleaseOrphan();
         _store.Dispose();
     }
 

@@ -18,7 +18,6 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     private readonly StoreEngine _queue;
     private readonly LogConsumer _core;
     private readonly LogReader _reader;
-    private ReusedWait<bool> _untilThere;
     private ReusedWait<ReadOnlyMemory<byte>> _untilCopied;
 
     internal MappedFileConsumer(StoreEngine queue, LogConsumer core)
@@ -26,7 +25,6 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         _queue = queue;
         _core = core;
         _reader = core.Reader;
-        _untilThere = new ReusedWait<bool>(core, IsMessageThere);
         _untilCopied = new ReusedWait<ReadOnlyMemory<byte>>(core, TryCopy);
     }
 
@@ -258,9 +256,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Always true; on a disposed consumer the call throws.</returns>
     public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
-        !_reader.IsBarred && _core.IsMessageThere()
-            ? new ValueTask<bool>(true)
-            : ReusedWait<bool>.Start(ref _untilThere, Timeout.InfiniteTimeSpan, cancellationToken);
+        _core.WaitForMessageAsync(cancellationToken);
 
     /// <summary>
     /// Enumerates all messages from here on, without end, as copies. Asking for the next message commits the one before.
@@ -343,8 +339,6 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         _reader.ForgetSpan();
         return found;
     }
-
-    private bool IsMessageThere(out bool isThere) => isThere = _core.IsMessageThere();
 
     private bool TryRead<TMessage>(IMessageDeserializer<TMessage> deserializer, [MaybeNullWhen(false)] out TMessage message)
     {

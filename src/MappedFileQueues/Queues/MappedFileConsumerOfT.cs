@@ -18,7 +18,6 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     private readonly StoreEngine _queue;
     private readonly LogConsumer _core;
     private readonly LogReader _reader;
-    private ReusedWait<bool> _untilThere;
     private ReusedWait<T> _untilTaken;
 
     internal MappedFileConsumer(StoreEngine queue, LogConsumer core)
@@ -26,7 +25,6 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         _queue = queue;
         _core = core;
         _reader = core.Reader;
-        _untilThere = new ReusedWait<bool>(core, IsMessageThere);
         _untilTaken = new ReusedWait<T>(core, TryConsume);
     }
 
@@ -209,9 +207,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Always true; on a disposed consumer the call throws.</returns>
     public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
-        !_reader.IsBarred && _core.IsMessageThere()
-            ? new ValueTask<bool>(true)
-            : ReusedWait<bool>.Start(ref _untilThere, Timeout.InfiniteTimeSpan, cancellationToken);
+        _core.WaitForMessageAsync(cancellationToken);
 
     /// <summary>Enumerates all messages from here on, without end. Asking for the next message commits the one before.</summary>
     /// <param name="cancellationToken">Ends the enumeration with <see cref="OperationCanceledException"/>.</param>
@@ -253,8 +249,6 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         _core.Dispose();
         _queue.Remove(this);
     }
-
-    private bool IsMessageThere(out bool isThere) => isThere = _core.IsMessageThere();
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     private bool Wait(TimeSpan timeout, CancellationToken cancellationToken, out T message) =>

@@ -35,27 +35,14 @@ internal sealed unsafe partial class GroupMember
     private int _callsPerClock = CallsPerLook;
     private long _tick;
 
-    /// <summary>
-    /// Completes with true when a call would take something, or would throw; with false when the time is up.
-    /// </summary>
-    public ValueTask<bool> WaitAsync(TimeSpan timeout, CancellationToken cancellationToken) =>
-        ReusedWait<bool>.Start(ref _untilSomething, timeout, cancellationToken);
+    /// <summary>Completes when a call would take something.</summary>
+    public ValueTask<bool> WaitForMessageAsync(CancellationToken cancellationToken) => !_reader.IsBarred && IsMessageThere()
+        ? new ValueTask<bool>(true)
+        : ReusedWait<bool>.Start(ref _untilThere, Timeout.InfiniteTimeSpan, cancellationToken);
 
     /// <inheritdoc/>
-    public void BeginWait(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken)
-    {
-        _reader.BeginCall();
-        try
-        {
-            ThrowIfBarred();
-            _around.AsyncWaits.Begin(_asyncWait, call, timeout, cancellationToken);
-        }
-        catch
-        {
-            _reader.EndCall();
-            throw;
-        }
-    }
+    public void BeginWait(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken) =>
+        _around.AsyncWaits.Begin(PublicNames.GroupMember, _asyncWait, call, timeout, cancellationToken);
 
     /// <summary>Where runs are to be the same each time, the clock does not count.</summary>
     private bool IsLookTime =>

@@ -83,7 +83,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
     private readonly GroupRead _asyncWait;
     private readonly List<Action> _notices = [];
     private readonly Lock _disposing = new();
-    private ReusedWait<bool> _untilSomething;
+    private ReusedWait<bool> _untilThere;
     private long _shownOffset = -1;
     private int _shownDeliveries;
     private long _call;
@@ -104,7 +104,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
         _reader = new LogReader(_store, retention: around.Retention);
         _walker = MakeWalker(options.DurableOnly ? _store.Control.Durable : null);
         _asyncWait = new GroupRead(this);
-        _untilSomething = new ReusedWait<bool>(this, static (out isThere) => isThere = true);
+        _untilThere = new ReusedWait<bool>(this, (out isThere) => isThere = IsMessageThere());
         around.Saver.Add(this);
     }
 
@@ -188,8 +188,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
             _isInterruptible = false;
         _around.AsyncWaits.Forget(_reader);
         _walker.ReleaseSegment();
-        if (!_reader.MayHaveSpanOfOther)
-            _reader.ReleaseSegment();
+        _reader.ReleaseOrphan();
     }
 
     private void Close()

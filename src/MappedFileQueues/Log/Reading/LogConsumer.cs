@@ -20,6 +20,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     private readonly AsyncWaiter _asyncWaits;
     private readonly PendingRead _asyncWait;
     private ReusedWait<bool> _untilSomething;
+    private ReusedWait<bool> _untilThere;
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
     private readonly long* _logStart;
@@ -73,6 +74,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         Reader = new LogReader(store, durableOnly ? store.Control.Durable : null, skipper, gaps, retention);
         _asyncWait = new PendingRead(asyncWaits, Reader);
         _untilSomething = new ReusedWait<bool>(this, static (out isThere) => isThere = true);
+        _untilThere = new ReusedWait<bool>(this, (out isThere) => isThere = IsMessageThere());
         _logStart = store.Control.LogStart;
         _producersMayWait = store.Control.ProducersMayWait;
         Reader.MoveTo(offset);
@@ -316,21 +318,14 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     public ValueTask<bool> WaitAsync(TimeSpan timeout, CancellationToken cancellationToken) =>
         ReusedWait<bool>.Start(ref _untilSomething, timeout, cancellationToken);
 
+    /// <summary>Completes when there is a message.</summary>
+    public ValueTask<bool> WaitForMessageAsync(CancellationToken cancellationToken) => !Reader.IsBarred && IsMessageThere()
+        ? new ValueTask<bool>(true)
+        : ReusedWait<bool>.Start(ref _untilThere, Timeout.InfiniteTimeSpan, cancellationToken);
+
     /// <summary>The same for a call that takes something afterwards.</summary>
-    public void BeginWait(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken)
-    {
-        Reader.BeginCall();
-        try
-        {
-            ThrowIfBarred();
-            _asyncWaits.Begin(_asyncWait, call, timeout, cancellationToken);
-        }
-        catch
-        {
-            Reader.EndCall();
-            throw;
-        }
-    }
+    public void BeginWait(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken) =>
+        _asyncWaits.Begin(PublicNames.Consumer, _asyncWait, call, timeout, cancellationToken);
 
     /// <summary>
     /// Makes the stored offset survive a power loss. Any thread; Dispose waits for it. After an error the stored offset is still
@@ -384,8 +379,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         lock (_interrupting)
             _isInterruptible = false;
         _asyncWaits.Forget(Reader);
-        if (!Reader.MayHaveSpanOfOther)
-            Reader.ReleaseSegment();
+        Reader.ReleaseOrphan();
         lock (_reading)
             _committedAtEnd = StoredOffset;
         _cursorFile.Dispose();

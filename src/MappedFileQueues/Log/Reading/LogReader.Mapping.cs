@@ -116,7 +116,10 @@ internal sealed unsafe partial class LogReader
             throw Barred(name);
     }
 
-    /// <summary>In a call: the reason why it is refused.</summary>
+    /// <summary>
+    /// In a call: the reason why it is refused. A reader that is closed after the bars were seen is not one that another call
+    /// waits for.
+    /// </summary>
     public InvalidOperationException Barred(string name)
     {
         if (!IsClosed)
@@ -126,10 +129,10 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// After the end: a thread that held a span has called again, so no thread needs the memory any longer. Call it inside its
-    /// call.
+    /// After the end: releases the mappings unless another thread holds a span. That one releases them inside its next call,
+    /// because no thread needs the memory any longer.
     /// </summary>
-    private void ReleaseOrphan()
+    public void ReleaseOrphan()
     {
         if (!MayHaveSpanOfOther)
             ReleaseSegment();

@@ -98,7 +98,7 @@ internal sealed unsafe partial class LogReader(
     public bool HasMessage => _inHand != 0;
 
     /// <summary>True while another thread may still hold a message as a span.</summary>
-    public bool MayHaveSpanOfOther
+    private bool MayHaveSpanOfOther
     {
         get
         {
