@@ -123,6 +123,13 @@ internal abstract class HeldDirectory : IDisposable
         }
     }
 
+    /// <summary>Like <see cref="FlushEntries(string)"/>, unless the subdirectory is missing.</summary>
+    public void FlushEntriesIfThere(string subdirectory)
+    {
+        if (Identify(subdirectory) is not null)
+            FlushEntries(subdirectory);
+    }
+
     /// <summary>Opens a file, unless it is missing, only to sync what others have stored in it.</summary>
     /// <exception cref="QueueDiskException">Data may be lost, if it says so.</exception>
     public void Sync(string name)

@@ -222,10 +222,7 @@ internal sealed unsafe class StoreRecovery(
             directory.Sync(name);
 
         foreach (string folder in (string[])[StoreNames.Consumers, StoreNames.Groups, StoreNames.Producers, StoreNames.Offsets])
-        {
-            if (directory.Identify(folder) is not null)
-                directory.FlushEntries(folder);
-        }
+            directory.FlushEntriesIfThere(folder);
     }
 
     /// <summary>
