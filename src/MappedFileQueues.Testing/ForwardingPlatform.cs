@@ -48,6 +48,8 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 
     public sealed override bool IsStillInPlace => inner.IsStillInPlace;
 
+    public sealed override FileOpening OpeningToSync => inner.OpeningToSync;
+
     public override PlatformFile? Open(string name, FileOpening opening) =>
         inner.Open(name, opening) is { } file ? Wrap(name, file) : null;
 

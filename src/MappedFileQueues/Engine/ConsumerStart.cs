@@ -93,27 +93,20 @@ internal static unsafe class ConsumerStart
         if (offset % FrameHeader.Size != 0 || offset > LogLimits.OffsetMax)
             return false;
         long start = store.Window.StartOf(offset);
-        Segments.SegmentMapping? segment = store.Window.TryAcquire(start);
-        if (segment is null)
+        using Segments.SegmentWindow.Use use = store.Window.BeginUse(start);
+        if (use.Segment is not { } segment)
             return false;
-        try
-        {
-            long position = offset - start;
-            if (position + FrameHeader.Size > segment.Usable || offset + FrameHeader.Size > store.Allocated
-                || !IsThere(segment, position, FrameHeader.Size))
-                return false;
-            // P1 acquire: pairs with P1 release in ExclusiveAppender.
-            ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position));
-            return header != 0
-                && FrameHeader.IsPlausible(header, segment.Usable - position)
-                && FrameHeader.State(header) != FrameState.Claimed
-                && IsThere(segment, position, FrameHeader.FrameLength(FrameHeader.Length(header)))
-                && store.Checksum.Matches(header, offset, ref segment.Pointer[position + FrameHeader.Size]);
-        }
-        finally
-        {
-            store.Window.Release(segment);
-        }
+        long position = offset - start;
+        if (position + FrameHeader.Size > segment.Usable || offset + FrameHeader.Size > store.Allocated
+            || !IsThere(segment, position, FrameHeader.Size))
+            return false;
+        // P1 acquire: pairs with P1 release in ExclusiveAppender.
+        ulong header = SharedWord.ReadAcquire(segment.HeaderAt(position));
+        return header != 0
+            && FrameHeader.IsPlausible(header, segment.Usable - position)
+            && FrameHeader.State(header) != FrameState.Claimed
+            && IsThere(segment, position, FrameHeader.FrameLength(FrameHeader.Length(header)))
+            && store.Checksum.Matches(header, offset, ref segment.Pointer[position + FrameHeader.Size]);
     }
 
     private static bool IsThere(Segments.SegmentMapping segment, long position, long length) =>

@@ -51,6 +51,20 @@ internal sealed partial class StoreEngine
         }
     }
 
+    /// <summary>Ends a member, and its letters after it.</summary>
+    public void Close(GroupMember member, IDisposable letters, IDisposable face)
+    {
+        try
+        {
+            member.Dispose();
+        }
+        finally
+        {
+            letters.Dispose();
+            Remove(face);
+        }
+    }
+
     /// <summary>Removes a group, once it has no members; false when there is none.</summary>
     public bool DeleteGroup(string group)
     {
@@ -60,7 +74,8 @@ internal sealed partial class StoreEngine
         string name = group.ToLowerInvariant();
         if (!GroupFile.Exists(Store.Directory, name))
         {
-            FlushRemoval(StoreNames.Groups);
+            // Whoever has removed it may have died before a power loss could not bring it back.
+            Store.Directory.FlushEntriesIfThere(StoreNames.Groups);
             return false;
         }
 
@@ -71,13 +86,6 @@ internal sealed partial class StoreEngine
         PlaceFiles.NoteChange(Store.Control);
         Store.CapacityWake.WakeIfAwaited();
         return existed;
-    }
-
-    /// <summary>Whoever has removed a file may have died before a power loss could not bring it back.</summary>
-    private void FlushRemoval(string folder)
-    {
-        if (Store.Directory.Identify(folder) is not null)
-            Store.Directory.FlushEntries(folder);
     }
 
     /// <summary>Makes a group anew that has no members, from a start on; makes it when there is none.</summary>

@@ -167,7 +167,8 @@ internal sealed partial class StoreEngine
         ThrowIfInvalidId(id);
         if (Store.Directory.Identify(ProducerFile.NameOf(id)) is null)
         {
-            FlushRemoval(StoreNames.Producers);
+            // Whoever has removed it may have died before a power loss could not bring it back.
+            Store.Directory.FlushEntriesIfThere(StoreNames.Producers);
             return false;
         }
 

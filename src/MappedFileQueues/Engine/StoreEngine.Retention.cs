@@ -10,11 +10,12 @@ namespace MappedFileQueues.Engine;
 internal sealed partial class StoreEngine
 {
     /// <summary>Removes whole segments before an offset, as far as consumers allow it; returns the log start.</summary>
-    public long Trim(long before)
+    public long Trim(long beforeOffset)
     {
+        ArgumentOutOfRangeException.ThrowIfNegative(beforeOffset);
         using CallGate.Call call = BeginCall();
         Store.ThrowIfReplaced();
-        return Retention.Trim(before);
+        return Retention.Trim(beforeOffset);
     }
 
     /// <summary>The log start that <see cref="Trim"/> would leave.</summary>

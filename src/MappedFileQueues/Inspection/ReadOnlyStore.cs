@@ -219,13 +219,8 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     private static uint OwnGeneration(ulong claim) => SlotLayout.Generation(FrameHeader.HighHalf(claim));
 
     /// <summary>The generation of the claim's slot; null when the table is missing.</summary>
-    private uint? GenerationNow(ulong claim)
-    {
-        int slot = SlotLayout.Slot(FrameHeader.HighHalf(claim));
-        using PlatformFile? file = Directory.Open(StoreNames.Slots, FileOpening.Read);
-        Span<byte> bytes = stackalloc byte[4];
-        return file is not null && file.ReadAt(bytes, SlotLayout.EntryAt(slot)) == 4 ? BitConverter.ToUInt32(bytes) : null;
-    }
+    private uint? GenerationNow(ulong claim) =>
+        StoreStatus.ReadSlot(Directory, SlotLayout.Slot(FrameHeader.HighHalf(claim)))?.Generation;
 
     private static QueueNotFoundException Missing(string path) =>
         new($"There is no store: path={path}. Correct the path; readers make nothing.", path);

@@ -76,9 +76,7 @@ internal sealed unsafe class ReaderWait : SignalWaits, IDisposable
             _endsAt = Stopwatch.GetTimestamp() + (long)(atMost.TotalSeconds * Stopwatch.Frequency);
             _token = cancellationToken;
             ValueTask<bool> task = _completion.Task;
-            if (cancellationToken.CanBeCanceled)
-                _registration = cancellationToken.UnsafeRegister(
-                    static (state, token) => ((ReaderWait)state!).Cancel(token), this);
+            _registration = cancellationToken.UnsafeRegister(static (state, token) => ((ReaderWait)state!).Cancel(token), this);
             NoticeWait();
             return task;
         }

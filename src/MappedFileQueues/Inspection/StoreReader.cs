@@ -57,32 +57,18 @@ internal sealed unsafe class StoreReader : IDisposable
     /// <summary>The header block of the last message, in the mapping; empty when there is none.</summary>
     public ReadOnlySpan<byte> GetHeaderBlock()
     {
-        _reader.BeginLongCall();
-        try
-        {
-            ThrowIfDisposed();
-            _reader.NoteSpan();
-            return _reader.HeaderBlockInHand;
-        }
-        finally
-        {
-            _reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = _reader.EnterLongCall();
+        ThrowIfDisposed();
+        _reader.NoteSpan();
+        return _reader.HeaderBlockInHand;
     }
 
     /// <summary>A copy of the last message's headers; null when there are none.</summary>
     public MessageHeaders? CopyHeaders()
     {
-        _reader.BeginLongCall();
-        try
-        {
-            ThrowIfDisposed();
-            return _reader.CopyHeaders();
-        }
-        finally
-        {
-            _reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = _reader.EnterLongCall();
+        ThrowIfDisposed();
+        return _reader.CopyHeaders();
     }
 
     /// <summary>Reads the message after the last one, if there is one.</summary>
@@ -134,67 +120,53 @@ internal sealed unsafe class StoreReader : IDisposable
 
     private bool ReadSlowly(bool takes, out byte* payload, out int length)
     {
-        _reader.BeginLongCall();
-        try
+        using LogReader.Call call = _reader.EnterLongCall();
+        ThrowIfDisposed();
+        _reader.NoteSpan();
+        _reader.Advance();
+        while (true)
         {
-            ThrowIfDisposed();
-            _reader.NoteSpan();
-            _reader.Advance();
-            while (true)
+            ReadStatus status = _reader.TryRead(out payload, out length);
+            if (status == ReadStatus.Claim && _reader.TryRepairClaim())
+                continue;
+            // After the look, as above.
+            if (_store.WasCut)
             {
-                ReadStatus status = _reader.TryRead(out payload, out length);
-                if (status == ReadStatus.Claim && _reader.TryRepairClaim())
-                    continue;
-                // After the look, as above.
-                if (_store.WasCut)
-                {
-                    ContinueAfterCut();
-                    continue;
-                }
-
-                if (status == ReadStatus.Message)
-                    _reader.EndSpan();
-                else
-                    ThrowIfReplacedOnceASecond();
-                if (!takes)
-                    _reader.PutBack();
-                return status == ReadStatus.Message;
+                ContinueAfterCut();
+                continue;
             }
-        }
-        finally
-        {
-            _reader.EndCallIfBegun();
+
+            if (status == ReadStatus.Message)
+                _reader.EndSpan();
+            else
+                ThrowIfReplacedOnceASecond();
+            if (!takes)
+                _reader.PutBack();
+            return status == ReadStatus.Message;
         }
     }
 
     /// <summary>Moves to a frame's start, the tail, the oldest message or the end of the published messages.</summary>
     public void Seek(QueueStart start)
     {
-        _reader.BeginCall();
+        using LogReader.Call call = _reader.EnterCall();
+        ThrowIfDisposed();
+        long epoch = _store.NotedEpoch;
+        if (_store.WasCut)
+            _store.NoteCut();
+        long offset;
         try
         {
-            ThrowIfDisposed();
-            long epoch = _store.NotedEpoch;
-            if (_store.WasCut)
-                _store.NoteCut();
-            long offset;
-            try
-            {
-                offset = Find(start);
-            }
-            catch
-            {
-                // It stays where it was, which may be cut off: the next read looks.
-                _store.NotedEpoch = epoch;
-                throw;
-            }
-
-            _reader.MoveTo(offset);
+            offset = Find(start);
         }
-        finally
+        catch
         {
-            _reader.EndCall();
+            // It stays where it was, which may be cut off: the next read looks.
+            _store.NotedEpoch = epoch;
+            throw;
         }
+
+        _reader.MoveTo(offset);
     }
 
     /// <summary>Where a start is; the reader stays where it is.</summary>
@@ -209,31 +181,17 @@ internal sealed unsafe class StoreReader : IDisposable
 
     private long Look(Func<long> find)
     {
-        _reader.BeginCall();
-        try
-        {
-            ThrowIfDisposed();
-            return find();
-        }
-        finally
-        {
-            _reader.EndCall();
-        }
+        using LogReader.Call call = _reader.EnterCall();
+        ThrowIfDisposed();
+        return find();
     }
 
     public MappedFileQueueInfo GatherInfo(bool countsMessages)
     {
-        _reader.BeginCall();
-        try
-        {
-            ThrowIfDisposed();
-            _store.ThrowIfReplaced();
-            return _store.GatherInfo(countsMessages);
-        }
-        finally
-        {
-            _reader.EndCall();
-        }
+        using LogReader.Call call = _reader.EnterCall();
+        ThrowIfDisposed();
+        _store.ThrowIfReplaced();
+        return _store.GatherInfo(countsMessages);
     }
 
     /// <summary>Waits for the running call. A span that another thread still uses stays readable until its next call.</summary>
@@ -244,8 +202,7 @@ internal sealed unsafe class StoreReader : IDisposable
         lock (_waiting)
             _wait?.Dispose();
         _reader.Close(static () => { });
-        if (!_reader.MayHaveSpanOfOther)
-            _reader.ReleaseSegment();
+        _reader.ReleaseOrphan();
         _store.Dispose();
     }
 
@@ -274,13 +231,7 @@ internal sealed unsafe class StoreReader : IDisposable
         _reader.ThrowIfLeftBehind();
     }
 
-    private void ThrowIfDisposed()
-    {
-        if (!_reader.IsClosed)
-            return;
-        _reader.ReleaseOrphan();
-        throw new ObjectDisposedException(PublicNames.Reader);
-    }
+    private void ThrowIfDisposed() => _reader.ThrowIfBarred(PublicNames.Reader);
 
     private long Find(QueueStart start)
     {

@@ -110,7 +110,7 @@ internal abstract class HeldDirectory : IDisposable
     /// <param name="subdirectory">Which subdirectory.</param>
     /// <param name="failed">Called when the disk failed to take the entries; before the exception is created, where that is
     /// possible. It must not throw.</param>
-    public virtual void FlushEntries(string subdirectory, Action failed)
+    public virtual void FlushEntries(string subdirectory, Action? failed)
     {
         try
         {
@@ -118,10 +118,30 @@ internal abstract class HeldDirectory : IDisposable
         }
         catch (QueueDiskException error) when (error.MayHaveLostData)
         {
-            failed();
+            failed?.Invoke();
             throw;
         }
     }
+
+    /// <summary>Like <see cref="FlushEntries(string)"/>, unless the subdirectory is missing.</summary>
+    public void FlushEntriesIfThere(string subdirectory)
+    {
+        if (Identify(subdirectory) is not null)
+            FlushEntries(subdirectory);
+    }
+
+    /// <summary>Opens a file, unless it is missing, only to sync what others have stored in it.</summary>
+    /// <exception cref="QueueDiskException">Data may be lost, if it says so.</exception>
+    public void Sync(string name)
+    {
+        using PlatformFile? file = Open(name, OpeningToSync);
+        file?.Sync();
+    }
+
+    /// <summary>
+    /// Linux syncs a file of another user that this one may only read; other systems ask for the right to write.
+    /// </summary>
+    public virtual FileOpening OpeningToSync => FileOpening.Read;
 
     /// <summary>
     /// Makes everything on the directory's file system survive a power loss: for files whose names nobody knows. As slow as all

@@ -157,7 +157,7 @@ internal abstract class PlatformFile : IDisposable
     /// <summary>Like the other overload, for a caller that has to tell others of an error before anything else happens.</summary>
     /// <param name="failed">Called when the system has reported an error; before the exception is created, where that is possible
     /// (Portable gets a finished one from the BCL). It must not throw.</param>
-    public virtual void FlushData(Action failed)
+    public virtual void FlushData(Action? failed)
     {
         try
         {
@@ -165,7 +165,7 @@ internal abstract class PlatformFile : IDisposable
         }
         catch (QueueDiskException)
         {
-            failed();
+            failed?.Invoke();
             throw;
         }
     }
@@ -209,10 +209,7 @@ internal abstract class PlatformFile : IDisposable
     {
         try
         {
-            if (failed is null)
-                FlushData();
-            else
-                FlushData(failed);
+            FlushData(failed);
         }
         catch (QueueDiskException error)
         {

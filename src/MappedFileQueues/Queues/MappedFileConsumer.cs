@@ -18,7 +18,6 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     private readonly StoreEngine _queue;
     private readonly LogConsumer _core;
     private readonly LogReader _reader;
-    private ReusedWait<bool> _untilThere;
     private ReusedWait<ReadOnlyMemory<byte>> _untilCopied;
 
     internal MappedFileConsumer(StoreEngine queue, LogConsumer core)
@@ -26,7 +25,6 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         _queue = queue;
         _core = core;
         _reader = core.Reader;
-        _untilThere = new ReusedWait<bool>(core, IsMessageThere);
         _untilCopied = new ReusedWait<ReadOnlyMemory<byte>>(core, TryCopy);
     }
 
@@ -141,12 +139,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <summary>Like <see cref="Commit()"/>. A durable commit also survives a power loss once the call has returned.</summary>
     /// <param name="durable">Whether the stored offset is flushed to the disk.</param>
     /// <exception cref="QueueDiskException">The flush failed: the commit is stored but may not survive a power loss.</exception>
-    public void Commit(bool durable)
-    {
-        _core.Commit();
-        if (durable)
-            _core.FlushCursor();
-    }
+    public void Commit(bool durable) => _core.Commit(durable);
 
     /// <summary>
     /// Like Commit(durable: true), but flushes on a pool thread. The commit itself is stored before the call returns.
@@ -154,13 +147,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <param name="cancellationToken">When cancelled before the call, nothing is committed. Later cancellation has no
     /// effect.</param>
     /// <returns>A task that completes when the stored offset is on disk.</returns>
-    public ValueTask CommitAsync(CancellationToken cancellationToken = default)
-    {
-        if (cancellationToken.IsCancellationRequested)
-            return ValueTask.FromCanceled(cancellationToken);
-        _core.Commit();
-        return new ValueTask(Task.Run(_core.FlushCursor, CancellationToken.None));
-    }
+    public ValueTask CommitAsync(CancellationToken cancellationToken = default) => _core.CommitAsync(cancellationToken);
 
     /// <summary>Moves back to the committed offset.</summary>
     public void Rewind() => _core.Rewind();
@@ -269,9 +256,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Always true; on a disposed consumer the call throws.</returns>
     public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
-        !_reader.IsBarred && _core.IsMessageThere()
-            ? new ValueTask<bool>(true)
-            : ReusedWait<bool>.Start(ref _untilThere, Timeout.InfiniteTimeSpan, cancellationToken);
+        _core.WaitForMessageAsync(cancellationToken);
 
     /// <summary>
     /// Enumerates all messages from here on, without end, as copies. Asking for the next message commits the one before.
@@ -294,11 +279,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// </summary>
     /// <param name="offset">A frame's start or the tail.</param>
     /// <exception cref="OffsetOutOfRangeException">The offset is neither, or its messages were removed.</exception>
-    public void AdjustOffset(long offset)
-    {
-        ArgumentOutOfRangeException.ThrowIfNegative(offset);
-        _core.Move(offset);
-    }
+    public void AdjustOffset(long offset) => _core.Move(offset);
 
     /// <inheritdoc/>
     void IMappedFileConsumer.AdjustOffset(long offset)
@@ -358,8 +339,6 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         _reader.ForgetSpan();
         return found;
     }
-
-    private bool IsMessageThere(out bool isThere) => isThere = _core.IsMessageThere();
 
     private bool TryRead<TMessage>(IMessageDeserializer<TMessage> deserializer, [MaybeNullWhen(false)] out TMessage message)
     {

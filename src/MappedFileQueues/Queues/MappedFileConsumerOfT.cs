@@ -18,7 +18,6 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     private readonly StoreEngine _queue;
     private readonly LogConsumer _core;
     private readonly LogReader _reader;
-    private ReusedWait<bool> _untilThere;
     private ReusedWait<T> _untilTaken;
 
     internal MappedFileConsumer(StoreEngine queue, LogConsumer core)
@@ -26,7 +25,6 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         _queue = queue;
         _core = core;
         _reader = core.Reader;
-        _untilThere = new ReusedWait<bool>(core, IsMessageThere);
         _untilTaken = new ReusedWait<T>(core, TryConsume);
     }
 
@@ -113,7 +111,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     public int ConsumeBatch(Span<T> destination, CancellationToken cancellationToken = default)
     {
         if (!destination.IsEmpty)
-            return _core.TakeBatch(destination, cancellationToken);
+            return _core.TakeBatch(destination, waits: true, cancellationToken);
         PublicNames.ThrowIfDisposed(_reader.IsClosed, PublicNames.Consumer);
         return 0;
     }
@@ -129,21 +127,10 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     public void Commit(long nextOffset) => _core.Commit(nextOffset);
 
     /// <inheritdoc cref="MappedFileConsumer.Commit(bool)"/>
-    public void Commit(bool durable)
-    {
-        _core.Commit();
-        if (durable)
-            _core.FlushCursor();
-    }
+    public void Commit(bool durable) => _core.Commit(durable);
 
     /// <inheritdoc cref="MappedFileConsumer.CommitAsync(CancellationToken)"/>
-    public ValueTask CommitAsync(CancellationToken cancellationToken = default)
-    {
-        if (cancellationToken.IsCancellationRequested)
-            return ValueTask.FromCanceled(cancellationToken);
-        _core.Commit();
-        return new ValueTask(Task.Run(_core.FlushCursor, CancellationToken.None));
-    }
+    public ValueTask CommitAsync(CancellationToken cancellationToken = default) => _core.CommitAsync(cancellationToken);
 
     /// <summary>Moves back to the committed offset.</summary>
     public void Rewind() => _core.Rewind();
@@ -193,7 +180,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
             while (true)
             {
                 cancellationToken.ThrowIfCancellationRequested();
-                int taken = _core.TakeAvailable(destination.Span[count..]);
+                int taken = _core.TakeBatch(destination.Span[count..], waits: false);
                 if (count == 0 && taken > 0)
                     deadline = new Deadline(maxWait);
                 count += taken;
@@ -220,9 +207,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Always true; on a disposed consumer the call throws.</returns>
     public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
-        !_reader.IsBarred && _core.IsMessageThere()
-            ? new ValueTask<bool>(true)
-            : ReusedWait<bool>.Start(ref _untilThere, Timeout.InfiniteTimeSpan, cancellationToken);
+        _core.WaitForMessageAsync(cancellationToken);
 
     /// <summary>Enumerates all messages from here on, without end. Asking for the next message commits the one before.</summary>
     /// <param name="cancellationToken">Ends the enumeration with <see cref="OperationCanceledException"/>.</param>
@@ -237,11 +222,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     }
 
     /// <inheritdoc cref="MappedFileConsumer.AdjustOffset(long)"/>
-    public void AdjustOffset(long offset)
-    {
-        ArgumentOutOfRangeException.ThrowIfNegative(offset);
-        _core.Move(offset);
-    }
+    public void AdjustOffset(long offset) => _core.Move(offset);
 
     /// <inheritdoc/>
     void IMappedFileConsumer<T>.AdjustOffset(long offset)
@@ -268,8 +249,6 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
         _core.Dispose();
         _queue.Remove(this);
     }
-
-    private bool IsMessageThere(out bool isThere) => isThere = _core.IsMessageThere();
 
     [MethodImpl(MethodImplOptions.NoInlining)]
     private bool Wait(TimeSpan timeout, CancellationToken cancellationToken, out T message) =>

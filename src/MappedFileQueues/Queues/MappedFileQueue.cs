@@ -275,11 +275,7 @@ public sealed class MappedFileQueue : IDisposable, IAsyncDisposable
     /// <exception cref="QueueDiskException">The disk refused; segments that are not removed yet are kept.</exception>
     /// <exception cref="QueueFormatException">The store's policy is damaged.</exception>
     /// <exception cref="InvalidOperationException">A handler of <see cref="SegmentDeleting"/> calls it.</exception>
-    public long Trim(long beforeOffset)
-    {
-        ArgumentOutOfRangeException.ThrowIfNegative(beforeOffset);
-        return _core.Trim(beforeOffset);
-    }
+    public long Trim(long beforeOffset) => _core.Trim(beforeOffset);
 
     /// <summary>
     /// Sets how much of its past the store keeps. The policy is stored in the store, replaces the one before, and survives a

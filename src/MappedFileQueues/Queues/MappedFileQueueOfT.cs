@@ -149,11 +149,7 @@ public sealed class MappedFileQueue<T> : IDisposable, IAsyncDisposable
     public long Flush() => _core.Flush();
 
     /// <inheritdoc cref="MappedFileQueue.Trim(long)"/>
-    public long Trim(long beforeOffset)
-    {
-        ArgumentOutOfRangeException.ThrowIfNegative(beforeOffset);
-        return _core.Trim(beforeOffset);
-    }
+    public long Trim(long beforeOffset) => _core.Trim(beforeOffset);
 
     /// <summary>
     /// Sets how much of its past the store keeps. The policy is stored in the store, replaces the one before, and survives a

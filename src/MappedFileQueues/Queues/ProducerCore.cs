@@ -225,11 +225,7 @@ internal sealed class ProducerCore
     /// </summary>
     /// <param name="end">The offset after the last message.</param>
     /// <param name="count">The number of messages.</param>
-    public void Confirm(long end, long count)
-    {
-        if (IsFlushDue(_level, count))
-            _queue.WaitForFlush(end, CallDeadline.Endless);
-    }
+    public void Confirm(long end, long count) => Confirm(end, count, null, CallDeadline.Endless);
 
     /// <inheritdoc cref="Confirm(long, long)"/>
     /// <param name="end">The offset after the last message.</param>

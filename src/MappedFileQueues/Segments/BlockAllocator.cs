@@ -74,19 +74,13 @@ internal sealed unsafe class BlockAllocator(
     {
         if (!maker.AllocatesInPlace)
             return false;
-        SegmentMapping mapping = window.TryAcquire(start)
+        using SegmentWindow.Use use = window.BeginUse(start);
+        SegmentMapping mapping = use.Segment
             ?? throw new QueueCorruptException($"A segment is missing: offset={start + position}, "
                 + $"file={StoreNames.Segment(start)}. What is before it can be read; restore the file, or run `mfq repair`.",
                 StoreNames.Segment(start), start + position);
-        try
-        {
-            return maker.TryAllocate(mapping.File, position, length)
-                && (!mapping.IsRecycled || maker.TryZero(mapping, end, look));
-        }
-        finally
-        {
-            window.Release(mapping);
-        }
+        return maker.TryAllocate(mapping.File, position, length)
+            && (!mapping.IsRecycled || maker.TryZero(mapping, end, look));
     }
 
     /// <summary>The error for a segment whose blocks only a lone opener can complete.</summary>

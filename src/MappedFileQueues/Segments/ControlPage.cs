@@ -150,22 +150,18 @@ internal sealed unsafe class ControlPage : IDisposable
     }
 
     /// <summary>Maps the page for a reader that leaves no trace; null when the file is missing or too short.</summary>
-    public static ControlPage? OpenForReading(HeldDirectory directory)
-    {
-        using PlatformFile? file = directory.Open(StoreNames.Control, FileOpening.Read);
-        return file is null || file.Length < ControlLayout.Length
-            ? null
-            : new ControlPage(MappedRegion.MapWhole(file, ControlLayout.Length, writable: false));
-    }
+    public static ControlPage? OpenForReading(HeldDirectory directory) => OpenExisting(directory, writable: false);
 
     /// <summary>As <see cref="OpenForReading"/>, for one that raises the waiters' flag and writes nothing else.</summary>
     /// <exception cref="QueueDiskException">The page cannot be written.</exception>
-    public static ControlPage? OpenForWaiting(HeldDirectory directory)
+    public static ControlPage? OpenForWaiting(HeldDirectory directory) => OpenExisting(directory, writable: true);
+
+    private static ControlPage? OpenExisting(HeldDirectory directory, bool writable)
     {
-        using PlatformFile? file = directory.Open(StoreNames.Control, FileOpening.ReadWrite);
+        using PlatformFile? file = directory.Open(StoreNames.Control, writable ? FileOpening.ReadWrite : FileOpening.Read);
         return file is null || file.Length < ControlLayout.Length
             ? null
-            : new ControlPage(MappedRegion.MapWhole(file, ControlLayout.Length, writable: true));
+            : new ControlPage(MappedRegion.MapWhole(file, ControlLayout.Length, writable));
     }
 
     /// <summary>Whether the cold block is valid and belongs to this store.</summary>

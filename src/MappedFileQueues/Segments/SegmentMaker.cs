@@ -113,12 +113,7 @@ internal sealed unsafe class SegmentMaker(
         // One at a time: the kernel reports an error once. A second flush could succeed before the thread that got the error has
         // reported it, and would vouch for lost names.
         lock (_flushingNames)
-        {
-            if (namesLost is not null)
-                directory.FlushEntries(StoreNames.CommitLog, namesLost);
-            else
-                directory.FlushEntries(StoreNames.CommitLog);
-        }
+            directory.FlushEntries(StoreNames.CommitLog, namesLost);
 
         // P21 full: after the flush; pairs with P21 acquire above.
         SharedWord.RaiseTo(control.DirectoryFlushed, start + 1);

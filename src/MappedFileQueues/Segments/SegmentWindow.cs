@@ -65,6 +65,9 @@ internal sealed unsafe class SegmentWindow(
         }
     }
 
+    /// <summary>Like <see cref="TryAcquire"/>, until the end of a scope.</summary>
+    public Use BeginUse(long start) => new(this, TryAcquire(start));
+
     /// <summary>Takes one more reference on a mapping that the caller already holds.</summary>
     public SegmentMapping Share(SegmentMapping mapping)
     {
@@ -392,5 +395,18 @@ internal sealed unsafe class SegmentWindow(
         if (control is not null && !_isClosed && !_unflushed.IsEmpty)
             // P18 acquire: everything before it is on disk; pairs with P18 full in FlushEngine.
             _unflushed.Forget(SharedWord.ReadAcquire(control.Durable));
+    }
+
+    /// <summary>A segment in use.</summary>
+    public readonly struct Use(SegmentWindow window, SegmentMapping? segment) : IDisposable
+    {
+        /// <summary>Null when there is no such file.</summary>
+        public SegmentMapping? Segment => segment;
+
+        public void Dispose()
+        {
+            if (segment is not null)
+                window.Release(segment);
+        }
     }
 }

@@ -45,9 +45,8 @@ internal sealed class CapacityWait : IDisposable
         (_store, _limit, _gate, _deadline) = (store, limit, gate, deadline);
         _spinsAlways = store.Settings.SpinDuration == Timeout.InfiniteTimeSpan;
         store.Producers.ThrowIfOwnClaimIsOpen();
-        _registration = deadline.CancellationToken.CanBeCanceled
-            ? deadline.CancellationToken.UnsafeRegister(static wait => ((CapacityWait)wait!).Interrupt(), this)
-            : default;
+        _registration =
+            deadline.CancellationToken.UnsafeRegister(static wait => ((CapacityWait)wait!).Interrupt(), this);
     }
 
     /// <summary>Comes before each attempt; after one that found no room it sleeps first.</summary>

@@ -265,7 +265,6 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     private void ThrowForeign(AppendLane lane)
     {
         EndCall(lane);
-        throw new QueueInUseException($"Another process appends beside an Exclusive producer: offset={lane.Offset}, "
-            + $"path={Store.Directory.Path}. The kernel's file locks do not work here; use a local file system.");
+        throw LogErrors.Foreign(Store.Path, lane.Offset);
     }
 }

@@ -281,8 +281,7 @@ internal sealed unsafe class SegmentRoller(
         long offset = segment.Start + position;
         bool isLiving = FrameHeader.State(header) == FrameState.Claimed && !TryRepairPatiently(segment, position, header);
         if (isLiving || lane.HasStarted)
-            throw new QueueInUseException($"Another process appends beside an Exclusive producer: offset={offset}, "
-                + $"path={store.Directory.Path}. The kernel's file locks do not work here; use a local file system.");
+            throw LogErrors.Foreign(store.Path, offset);
     }
 
     /// <summary>

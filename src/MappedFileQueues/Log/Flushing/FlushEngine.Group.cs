@@ -175,12 +175,8 @@ internal sealed partial class FlushEngine
             return Task;
         }
 
-        public void Register(CancellationToken cancellationToken)
-        {
-            if (cancellationToken.CanBeCanceled)
-                _registration = cancellationToken.UnsafeRegister(
-                    static (state, token) => ((PendingFlush)state!).Cancel(token), this);
-        }
+        public void Register(CancellationToken cancellationToken) => _registration =
+            cancellationToken.UnsafeRegister(static (state, token) => ((PendingFlush)state!).Cancel(token), this);
 
         /// <summary>Moves the goal back to what is published now, if it is beyond.</summary>
         public void LimitGoal(long published) => (Goal, IsGoalOpen) = (Math.Min(Goal, published), false);

@@ -54,9 +54,8 @@ internal sealed unsafe partial class FlushEngine : IDisposable
     /// </summary>
     public long WaitFor(long goal, in CallDeadline deadline, bool checkpoints = false)
     {
-        using CancellationTokenRegistration registration = deadline.CancellationToken.CanBeCanceled
-            ? deadline.CancellationToken.UnsafeRegister(static engine => ((FlushEngine)engine!).Interrupt(), this)
-            : default;
+        using CancellationTokenRegistration registration =
+            deadline.CancellationToken.UnsafeRegister(static engine => ((FlushEngine)engine!).Interrupt(), this);
         if (_store.ConfirmedOffset < goal)
             Expect();
         bool isCalled = false;

@@ -14,73 +14,55 @@ internal sealed unsafe partial class GroupMember
     /// <summary>Ends what the last call returned, as far as it is still in hand.</summary>
     public void Acknowledge()
     {
-        BeginCall();
-        try
+        using LogReader.Call call = _reader.EnterCall();
+        ThrowIfBarred();
+        GroupMemberFencedException? fenced = null;
+        for (int i = _inHand.End - 1; i >= _inHand.First && _inHand[i].Call == _call; i--)
         {
-            GroupMemberFencedException? fenced = null;
-            for (int i = _inHand.End - 1; i >= _inHand.First && _inHand[i].Call == _call; i--)
-            {
-                GroupLease lease = _inHand[i];
-                End(lease, lease.Left & lease.Shown, ref fenced);
-            }
+            GroupLease lease = _inHand[i];
+            End(lease, lease.Left & lease.Shown, ref fenced);
+        }
 
-            if (fenced is not null)
-                throw fenced;
-        }
-        finally
-        {
-            _reader.EndCall();
-        }
+        if (fenced is not null)
+            throw fenced;
     }
 
     /// <summary>Ends messages by their offsets: those of one record together.</summary>
     public void Acknowledge(ReadOnlySpan<long> offsets)
     {
-        BeginCall();
-        try
+        using LogReader.Call call = _reader.EnterCall();
+        ThrowIfBarred();
+        ThrowIfNotInHand(offsets);
+        GroupMemberFencedException? fenced = null;
+        GroupLease? lease = null;
+        uint mask = 0;
+        foreach (long offset in offsets)
         {
-            ThrowIfNotInHand(offsets);
-            GroupMemberFencedException? fenced = null;
-            GroupLease? lease = null;
-            uint mask = 0;
-            foreach (long offset in offsets)
+            GroupLease? found = _inHand.Find(offset, out int message);
+            if (found is null)
+                continue;
+            if (found != lease && lease is not null)
             {
-                GroupLease? found = _inHand.Find(offset, out int message);
-                if (found is null)
-                    continue;
-                if (found != lease && lease is not null)
-                {
-                    End(lease, mask, ref fenced);
-                    mask = 0;
-                }
-
-                lease = found;
-                mask |= 1u << message;
+                End(lease, mask, ref fenced);
+                mask = 0;
             }
 
-            if (lease is not null)
-                End(lease, mask, ref fenced);
-            if (fenced is not null)
-                throw fenced;
+            lease = found;
+            mask |= 1u << message;
         }
-        finally
-        {
-            _reader.EndCall();
-        }
+
+        if (lease is not null)
+            End(lease, mask, ref fenced);
+        if (fenced is not null)
+            throw fenced;
     }
 
     /// <summary>Whether a message is still in hand: after a fence none of its record is, once a call was told of it.</summary>
     public bool IsInHand(long offset)
     {
-        BeginCall();
-        try
-        {
-            return _inHand.Find(offset, out _) is not null;
-        }
-        finally
-        {
-            _reader.EndCall();
-        }
+        using LogReader.Call call = _reader.EnterCall();
+        ThrowIfBarred();
+        return _inHand.Find(offset, out _) is not null;
     }
 
     /// <summary>Gives a message back, or moves it to the dead letters.</summary>
@@ -94,27 +76,21 @@ internal sealed unsafe partial class GroupMember
             return;
         }
 
-        BeginCall();
-        try
+        using LogReader.Call call = _reader.EnterCall();
+        ThrowIfBarred();
+        ThrowIfNotInHand([offset]);
+        GroupLease lease = _inHand.Find(offset, out int message)!;
+        long due = delay == TimeSpan.Zero ? 0 : _clock.NowMs + (long)Math.Ceiling(delay.TotalMilliseconds);
+        switch (GiveBack(lease, message, due, counts: true))
         {
-            ThrowIfNotInHand([offset]);
-            GroupLease lease = _inHand.Find(offset, out int message)!;
-            long due = delay == TimeSpan.Zero ? 0 : _clock.NowMs + (long)Math.Ceiling(delay.TotalMilliseconds);
-            switch (GiveBack(lease, message, due, counts: true))
-            {
-                case GivingBack.NotMine:
-                    throw Fenced(offset);
-                case GivingBack.Full:
-                    throw new QueueFullException("So many messages of the group were given back that no more have room: "
-                        + $"limit={GroupLayout.SingleCount}, offset={offset}, group=\"{Group}\", path={_store.Path}. "
-                        + "The message stays in hand; try again when others have ended.");
-                default:
-                    return;
-            }
-        }
-        finally
-        {
-            _reader.EndCall();
+            case GivingBack.NotMine:
+                throw Fenced(offset);
+            case GivingBack.Full:
+                throw new QueueFullException("So many messages of the group were given back that no more have room: "
+                    + $"limit={GroupLayout.SingleCount}, offset={offset}, group=\"{Group}\", path={_store.Path}. "
+                    + "The message stays in hand; try again when others have ended.");
+            default:
+                return;
         }
     }
 
@@ -125,35 +101,23 @@ internal sealed unsafe partial class GroupMember
     /// <param name="attempts">How often it was tried; null: as often as it was handed out.</param>
     public void MoveToLetters(long offset, string errorType, string error, int? attempts = null)
     {
-        BeginCall();
-        try
-        {
-            ThrowIfNotInHand([offset]);
-            GroupLease lease = _inHand.Find(offset, out int message)!;
-            SendLetter(offset, attempts ?? lease.Deliveries, errorType, error);
-            GroupMemberFencedException? fenced = null;
-            End(lease, 1u << message, ref fenced);
-            if (fenced is not null)
-                throw fenced;
-        }
-        finally
-        {
-            _reader.EndCall();
-        }
+        using LogReader.Call call = _reader.EnterCall();
+        ThrowIfBarred();
+        ThrowIfNotInHand([offset]);
+        GroupLease lease = _inHand.Find(offset, out int message)!;
+        SendLetter(offset, attempts ?? lease.Deliveries, errorType, error);
+        GroupMemberFencedException? fenced = null;
+        End(lease, 1u << message, ref fenced);
+        if (fenced is not null)
+            throw fenced;
     }
 
     /// <inheritdoc cref="GroupLeases.Fence"/>
     public int Fence(uint fenced)
     {
-        BeginCall();
-        try
-        {
-            return _leases.Fence(fenced, this);
-        }
-        finally
-        {
-            _reader.EndCall();
-        }
+        using LogReader.Call call = _reader.EnterCall();
+        ThrowIfBarred();
+        return _leases.Fence(fenced, this);
     }
 
     /// <summary>
@@ -162,31 +126,9 @@ internal sealed unsafe partial class GroupMember
     /// </summary>
     public void GiveBackUnshown(in BatchPlace batch)
     {
-        _reader.BeginCall();
-        try
-        {
-            if (!_reader.IsBarred)
-                GiveBackCall(batch.Call, keepsShown: true);
-        }
-        finally
-        {
-            _reader.EndCall();
-        }
-    }
-
-    private void BeginCall()
-    {
-        _reader.BeginCall();
+        using LogReader.Call call = _reader.EnterCall();
         if (!_reader.IsBarred)
-            return;
-        try
-        {
-            ThrowIfBarred();
-        }
-        finally
-        {
-            _reader.EndCall();
-        }
+            GiveBackCall(batch.Call, keepsShown: true);
     }
 
     private void ThrowIfNotInHand(ReadOnlySpan<long> offsets)

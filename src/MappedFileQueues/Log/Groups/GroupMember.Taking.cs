@@ -31,17 +31,12 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         payload = null;
         length = 0;
         bool found = false;
-        _reader.BeginLongCall();
-        try
+        using (_reader.EnterLongCall())
         {
             BeginTaking();
             while (!found && TryTakeLease(1, timeout, cancellationToken, out GroupLease lease))
                 found = TryShow(lease, 0, out payload, out length);
             _reader.NoteSpan();
-        }
-        finally
-        {
-            _reader.EndCallIfBegun();
         }
 
         RaiseNotices();
@@ -54,16 +49,11 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
     {
         message = default;
         bool found = false;
-        _reader.BeginCall();
-        try
+        using (_reader.EnterCall())
         {
             BeginTaking();
             while (!found && TryTakeLease(1, timeout, cancellationToken, out GroupLease lease))
                 found = TryShow(lease, 0, out message);
-        }
-        finally
-        {
-            _reader.EndCall();
         }
 
         RaiseNotices();
@@ -118,16 +108,9 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
     /// <summary>Begins a batch whose messages are shown one by one.</summary>
     public BatchPlace BeginBatch()
     {
-        _reader.BeginLongCall();
-        try
-        {
-            BeginTaking();
-            return new BatchPlace(_call);
-        }
-        finally
-        {
-            _reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = _reader.EnterLongCall();
+        BeginTaking();
+        return new BatchPlace(_call);
     }
 
     /// <summary>Shows the next message of the batch that began last; takes more when those in hand were all shown.</summary>
@@ -144,8 +127,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         payload = null;
         length = 0;
         bool found = false;
-        _reader.BeginLongCall();
-        try
+        using (_reader.EnterLongCall())
         {
             ThrowIfBarred();
             // Another call has ended it.
@@ -171,10 +153,6 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
 
             _reader.NoteSpan();
         }
-        finally
-        {
-            _reader.EndCallIfBegun();
-        }
 
         RaiseNotices();
         return found;
@@ -183,16 +161,9 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
     /// <summary>Whether a call would take something, now.</summary>
     public bool IsMessageThere()
     {
-        _reader.BeginLongCall();
-        try
-        {
-            ThrowIfBarred();
-            return IsMessageThereNow() || (IsLookDue() && Look() && IsMessageThereNow());
-        }
-        finally
-        {
-            _reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = _reader.EnterLongCall();
+        ThrowIfBarred();
+        return IsMessageThereNow() || (IsLookDue() && Look() && IsMessageThereNow());
     }
 
     private bool IsMessageThereNow()

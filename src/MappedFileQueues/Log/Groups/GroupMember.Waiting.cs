@@ -35,27 +35,14 @@ internal sealed unsafe partial class GroupMember
     private int _callsPerClock = CallsPerLook;
     private long _tick;
 
-    /// <summary>
-    /// Completes with true when a call would take something, or would throw; with false when the time is up.
-    /// </summary>
-    public ValueTask<bool> WaitAsync(TimeSpan timeout, CancellationToken cancellationToken) =>
-        ReusedWait<bool>.Start(ref _untilSomething, timeout, cancellationToken);
+    /// <summary>Completes when a call would take something.</summary>
+    public ValueTask<bool> WaitForMessageAsync(CancellationToken cancellationToken) => !_reader.IsBarred && IsMessageThere()
+        ? new ValueTask<bool>(true)
+        : ReusedWait<bool>.Start(ref _untilThere, Timeout.InfiniteTimeSpan, cancellationToken);
 
     /// <inheritdoc/>
-    public void BeginWait(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken)
-    {
-        _reader.BeginCall();
-        try
-        {
-            ThrowIfBarred();
-            _around.AsyncWaits.Begin(_asyncWait, call, timeout, cancellationToken);
-        }
-        catch
-        {
-            _reader.EndCall();
-            throw;
-        }
-    }
+    public void BeginWait(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken) =>
+        _around.AsyncWaits.Begin(PublicNames.GroupMember, _asyncWait, call, timeout, cancellationToken);
 
     /// <summary>Where runs are to be the same each time, the clock does not count.</summary>
     private bool IsLookTime =>
@@ -133,9 +120,8 @@ internal sealed unsafe partial class GroupMember
         long began = Stopwatch.GetTimestamp();
         if (TrySpin(began, countMax, timeout, cancellationToken, out lease))
             return true;
-        using CancellationTokenRegistration registration = cancellationToken.CanBeCanceled
-            ? cancellationToken.UnsafeRegister(static member => ((GroupMember)member!).InterruptSleep(), this)
-            : default;
+        using CancellationTokenRegistration registration =
+            cancellationToken.UnsafeRegister(static member => ((GroupMember)member!).InterruptSleep(), this);
         bool timedOut = false;
         while (true)
         {
@@ -151,20 +137,8 @@ internal sealed unsafe partial class GroupMember
             // The flag of the other signal is not up.
             if (isForRoom != _isRoomShort)
                 continue;
-            sleep = Shorter(Shorter(sleep, _store.Settings.RetryInterval), SleepMax());
-            if (timeout != Timeout.InfiniteTimeSpan)
-            {
-                TimeSpan left = timeout - Stopwatch.GetElapsedTime(began);
-                timedOut = left <= sleep;
-                // No time left means one more look without a sleep; a negative time would mean forever.
-                sleep = left > TimeSpan.Zero ? Shorter(sleep, left) : TimeSpan.Zero;
-            }
-
-            long slept = Stopwatch.GetTimestamp();
-            signal.Sleep(sequence, sleep);
-            bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
-            timedOut &= !wasWoken;
-            if (!wasWoken && !_sawClaim)
+            sleep = WakeSignal.Shorter(WakeSignal.Shorter(sleep, _store.Settings.RetryInterval), SleepMax());
+            if (!signal.SleepWithin(sequence, sleep, timeout, began, out timedOut) && !_sawClaim)
                 _store.ThrowIfReplaced(ref _checkedPlaceAt, Stopwatch.GetTimestamp());
         }
     }
@@ -178,7 +152,7 @@ internal sealed unsafe partial class GroupMember
         long due = _leases.Table.EarliestDue;
         return due == GroupLayout.NoneDue
             ? sleep
-            : Shorter(sleep, TimeSpan.FromMilliseconds(Math.Clamp(due - _clock.NowMs, 1, int.MaxValue)));
+            : WakeSignal.Shorter(sleep, TimeSpan.FromMilliseconds(Math.Clamp(due - _clock.NowMs, 1, int.MaxValue)));
     }
 
     private bool TrySpin(
@@ -218,9 +192,6 @@ internal sealed unsafe partial class GroupMember
             _leases.Room.Interrupt();
         }
     }
-
-    private static TimeSpan Shorter(TimeSpan a, TimeSpan b) =>
-        a < TimeSpan.Zero ? b : b < TimeSpan.Zero || a < b ? a : b;
 
     /// <summary>Its asynchronous wait. It looks on the thread that waits for all; the call itself does the rest.</summary>
     private sealed class GroupRead(GroupMember member) : PendingRead(member._around.AsyncWaits, member._reader)

@@ -83,7 +83,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
     private readonly GroupRead _asyncWait;
     private readonly List<Action> _notices = [];
     private readonly Lock _disposing = new();
-    private ReusedWait<bool> _untilSomething;
+    private ReusedWait<bool> _untilThere;
     private long _shownOffset = -1;
     private int _shownDeliveries;
     private long _call;
@@ -104,7 +104,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
         _reader = new LogReader(_store, retention: around.Retention);
         _walker = MakeWalker(options.DurableOnly ? _store.Control.Durable : null);
         _asyncWait = new GroupRead(this);
-        _untilSomething = new ReusedWait<bool>(this, static (out isThere) => isThere = true);
+        _untilThere = new ReusedWait<bool>(this, (out isThere) => isThere = IsMessageThere());
         around.Saver.Add(this);
     }
 
@@ -188,8 +188,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
             _isInterruptible = false;
         _around.AsyncWaits.Forget(_reader);
         _walker.ReleaseSegment();
-        if (!_reader.MayHaveSpanOfOther)
-            _reader.ReleaseSegment();
+        _reader.ReleaseOrphan();
     }
 
     private void Close()
@@ -279,62 +278,28 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
     /// <summary>The header block of the message that was shown last, in the mapping; empty when there is none.</summary>
     public ReadOnlySpan<byte> GetHeaderBlock()
     {
-        _reader.BeginLongCall();
-        try
-        {
-            ThrowIfBarred();
-            _reader.NoteSpan();
-            return _reader.HeaderBlockInHand;
-        }
-        finally
-        {
-            _reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = _reader.EnterLongCall();
+        ThrowIfBarred();
+        _reader.NoteSpan();
+        return _reader.HeaderBlockInHand;
     }
 
     /// <summary>A copy of the headers of the message that was shown last; null when there are none.</summary>
     public MessageHeaders? CopyHeaders()
     {
-        _reader.BeginLongCall();
-        try
-        {
-            ThrowIfBarred();
-            return _reader.CopyHeaders();
-        }
-        finally
-        {
-            _reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = _reader.EnterLongCall();
+        ThrowIfBarred();
+        return _reader.CopyHeaders();
     }
 
     private void GiveBackLastCall()
     {
-        _reader.BeginCall();
-        try
-        {
-            if (!_reader.IsBarred)
-                GiveBackCall(_call);
-        }
-        finally
-        {
-            _reader.EndCall();
-        }
+        using LogReader.Call call = _reader.EnterCall();
+        if (!_reader.IsBarred)
+            GiveBackCall(_call);
     }
 
-    /// <summary>In a call: throws when the member is disposed, or when one of its asynchronous calls is waiting.</summary>
-    private void ThrowIfBarred()
-    {
-        if (_reader.IsBarred)
-            throw Barred();
-    }
-
-    private InvalidOperationException Barred()
-    {
-        if (!_reader.IsClosed)
-            return AsyncWaiter.AlreadyWaiting();
-        _reader.ReleaseOrphan();
-        return new ObjectDisposedException(PublicNames.GroupMember);
-    }
+    private void ThrowIfBarred() => _reader.ThrowIfBarred(PublicNames.GroupMember);
 
     private GroupMemberFencedException Fenced(long offset) => new(
         $"The message was taken from this member: offset={offset}, group=\"{Group}\", slot={Slot}, path={_store.Path}. "

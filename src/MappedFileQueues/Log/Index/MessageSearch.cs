@@ -32,7 +32,7 @@ internal sealed class MessageSearch(
     private (long Offset, long Number) _atLogStart = (-1, 0);
 
     public MessageSearch(LogView log)
-        : this(log.Directory, log.Meta, log.Checksum, () => log.LogStart, at => Corrupt(log, at))
+        : this(log.Directory, log.Meta, log.Checksum, () => log.LogStart, log.CorruptUnlessReplaced)
     {
     }
 
@@ -158,12 +158,6 @@ internal sealed class MessageSearch(
 
     private static DateTimeOffset? Earlier(DateTimeOffset? one, DateTimeOffset? other) =>
         other < one || one is null ? other : one;
-
-    private static Exception Corrupt(LogView log, long at)
-    {
-        log.ThrowIfReplaced();
-        return log.Corrupt(at, 0);
-    }
 
     private void ThrowIfStill(long logStart, long at)
     {

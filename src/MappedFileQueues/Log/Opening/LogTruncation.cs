@@ -49,8 +49,7 @@ internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, Fra
         ProducerSettlement.ForgetBeyond(directory, meta, tail);
         ClearIndex(directory, meta, tail);
         ProtocolSteps.Reach(ProtocolStep.CursorsClamped);
-        if (directory.Identify(StoreNames.Salvage) is not null)
-            directory.FlushEntries(StoreNames.Salvage);
+        directory.FlushEntriesIfThere(StoreNames.Salvage);
         directory.FlushEntries(StoreNames.CommitLog);
         directory.FlushEntries("");
     }

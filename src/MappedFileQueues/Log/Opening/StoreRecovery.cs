@@ -219,16 +219,10 @@ internal sealed unsafe class StoreRecovery(
             .. ProducerSettlement.Read(directory, meta).Select(static producer => producer.Name),
         ];
         foreach (string name in names)
-        {
-            using PlatformFile? file = directory.Open(name, os.IsPortable ? FileOpening.ReadWrite : FileOpening.Read);
-            file?.Sync();
-        }
+            directory.Sync(name);
 
         foreach (string folder in (string[])[StoreNames.Consumers, StoreNames.Groups, StoreNames.Producers, StoreNames.Offsets])
-        {
-            if (directory.Identify(folder) is not null)
-                directory.FlushEntries(folder);
-        }
+            directory.FlushEntriesIfThere(folder);
     }
 
     /// <summary>

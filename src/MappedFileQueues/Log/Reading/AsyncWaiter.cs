@@ -20,33 +20,40 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
     private bool _stopping;
 
     /// <summary>
-    /// Begins a wait until the reader has something to act on, or until the time is up. One call at a time per reader: the
-    /// reader's call that begins the wait ends here unless this throws.
+    /// Begins a wait until the reader has something to act on, or until the time is up. One call at a time per reader: it is in
+    /// a call while the wait begins.
     /// </summary>
+    /// <param name="name">Who reads, for users.</param>
     /// <param name="wait">The object of the reader's waits.</param>
     /// <param name="call">What continues afterwards.</param>
     /// <param name="timeout">How long; negative: without end.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
-    public void Begin(PendingRead wait, IReadWait call, TimeSpan timeout, CancellationToken cancellationToken)
+    public void Begin(
+        string name, PendingRead wait, IReadWait call, TimeSpan timeout, CancellationToken cancellationToken)
     {
         LogReader reader = wait.Reader;
-        lock (Waits)
+        reader.BeginCall();
+        try
         {
-            // Forget comes once, right after the reader was closed: a wait added later would never end. The bars first: a reader
-            // that is closed between the two looks is not one that another call waits for.
-            bool isBarred = reader.IsBarred;
-            if (_stopping || reader.IsClosed)
-                throw new ObjectDisposedException(PublicNames.Consumer);
-            if (isBarred)
-                throw AlreadyWaiting();
-            // If the system gives no thread, nothing has changed, and the next call tries again.
-            BeginWaiting();
-            _pending.Add(wait);
-            wait.Begin(call, timeout, cancellationToken);
-            ProtocolSteps.Reach(ProtocolStep.AsyncWaitAdded);
-            // Under the lock: a Dispose that unmaps the words takes it first. Outside the lock this could store into an unmapped
-            // page.
-            NoticeWait();
+            lock (Waits)
+            {
+                // Forget comes once, right after the reader was closed: a wait added later would never end.
+                reader.ThrowIfBarred(name);
+                PublicNames.ThrowIfDisposed(_stopping, name);
+                // If the system gives no thread, nothing has changed, and the next call tries again.
+                BeginWaiting();
+                _pending.Add(wait);
+                wait.Begin(call, timeout, cancellationToken);
+                ProtocolSteps.Reach(ProtocolStep.AsyncWaitAdded);
+                // Under the lock: a Dispose that unmaps the words takes it first. Outside the lock this could store into an
+                // unmapped page.
+                NoticeWait();
+            }
+        }
+        catch
+        {
+            reader.EndCall();
+            throw;
         }
     }
 

@@ -53,21 +53,14 @@ internal sealed class DamageSkipper(LogView log, CorruptionPolicy policy, Action
     /// <summary>True if the segment begins with a frame: then the log has continued there.</summary>
     private bool IsBegun(long start)
     {
-        SegmentMapping? segment = log.Window.TryAcquire(start);
-        if (segment is null)
+        using SegmentWindow.Use use = log.Window.BeginUse(start);
+        if (use.Segment is not { } segment)
             return false;
-        try
-        {
-            var scanner = new SegmentScanner(segment.File, start, segment.SegmentLength, log.Checksum);
-            if (!scanner.TryReadHeader(0, out ulong header))
-                return false;
-            return FrameHeader.State(header) == FrameState.Claimed
-                ? log.OwnerOf(header) != ClaimOwner.Nobody
-                : scanner.IsWhole(header, 0);
-        }
-        finally
-        {
-            log.Window.Release(segment);
-        }
+        var scanner = new SegmentScanner(segment.File, start, segment.SegmentLength, log.Checksum);
+        if (!scanner.TryReadHeader(0, out ulong header))
+            return false;
+        return FrameHeader.State(header) == FrameState.Claimed
+            ? log.OwnerOf(header) != ClaimOwner.Nobody
+            : scanner.IsWhole(header, 0);
     }
 }

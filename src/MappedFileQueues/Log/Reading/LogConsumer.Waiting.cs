@@ -48,9 +48,8 @@ internal sealed unsafe partial class LogConsumer
         long began = Stopwatch.GetTimestamp();
         if (TrySpin(began, timeout, cancellationToken, out payload, out length))
             return true;
-        using CancellationTokenRegistration registration = cancellationToken.CanBeCanceled
-            ? cancellationToken.UnsafeRegister(static consumer => ((LogConsumer)consumer!).InterruptByToken(), this)
-            : default;
+        using CancellationTokenRegistration registration =
+            cancellationToken.UnsafeRegister(static consumer => ((LogConsumer)consumer!).InterruptByToken(), this);
         bool timedOut = false;
         while (true)
         {
@@ -62,23 +61,11 @@ internal sealed unsafe partial class LogConsumer
             Store.ThrowIfReadingEnded(Reader.IsClosed);
             if (timedOut)
                 return false;
-            sleep = Shorter(sleep, Store.Settings.RetryInterval);
+            sleep = WakeSignal.Shorter(sleep, Store.Settings.RetryInterval);
             if (status == ReadStatus.Claim)
-                sleep = Shorter(sleep, ClaimSleepMax);
-            if (timeout != Timeout.InfiniteTimeSpan)
-            {
-                TimeSpan left = timeout - Stopwatch.GetElapsedTime(began);
-                timedOut = left <= sleep;
-                // No time left means one more look without a sleep; a negative time would mean forever.
-                sleep = left > TimeSpan.Zero ? Shorter(sleep, left) : TimeSpan.Zero;
-            }
-
-            long slept = Stopwatch.GetTimestamp();
-            _signal.Sleep(sequence, sleep);
+                sleep = WakeSignal.Shorter(sleep, ClaimSleepMax);
             // Not woken: time to check whether the store is still the one that was opened.
-            bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
-            timedOut &= !wasWoken;
-            if (!wasWoken && status == ReadStatus.Empty)
+            if (!_signal.SleepWithin(sequence, sleep, timeout, began, out timedOut) && status == ReadStatus.Empty)
                 Store.ThrowIfReplaced(ref _checkedPlaceAt, Stopwatch.GetTimestamp());
         }
     }
@@ -119,6 +106,4 @@ internal sealed unsafe partial class LogConsumer
             Store.ThrowIfReplaced(ref looked, now);
         }
     }
-
-    private static TimeSpan Shorter(TimeSpan a, TimeSpan b) => b < TimeSpan.Zero || a < b ? a : b;
 }

@@ -20,6 +20,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     private readonly AsyncWaiter _asyncWaits;
     private readonly PendingRead _asyncWait;
     private ReusedWait<bool> _untilSomething;
+    private ReusedWait<bool> _untilThere;
     private readonly CursorFile _cursorFile;
     private readonly ulong* _cursor;
     private readonly long* _logStart;
@@ -73,6 +74,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         Reader = new LogReader(store, durableOnly ? store.Control.Durable : null, skipper, gaps, retention);
         _asyncWait = new PendingRead(asyncWaits, Reader);
         _untilSomething = new ReusedWait<bool>(this, static (out isThere) => isThere = true);
+        _untilThere = new ReusedWait<bool>(this, (out isThere) => isThere = IsMessageThere());
         _logStart = store.Control.LogStart;
         _producersMayWait = store.Control.ProducersMayWait;
         Reader.MoveTo(offset);
@@ -114,19 +116,12 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     /// </summary>
     public bool TryWait(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
     {
-        Reader.BeginLongCall();
-        try
-        {
-            ThrowIfBarred();
-            bool found = TryTake(timeout, cancellationToken, out payload, out length);
-            // Not earlier: a damage handler may have let another thread read meanwhile.
-            Reader.NoteSpan();
-            return found;
-        }
-        finally
-        {
-            Reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = Reader.EnterLongCall();
+        ThrowIfBarred();
+        bool found = TryTake(timeout, cancellationToken, out payload, out length);
+        // Not earlier: a damage handler may have let another thread read meanwhile.
+        Reader.NoteSpan();
+        return found;
     }
 
     /// <summary>
@@ -134,83 +129,66 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     /// </summary>
     public bool IsMessageThere()
     {
-        Reader.BeginLongCall();
-        try
-        {
-            ThrowIfBarred();
-            if (Reader.HasMessage)
-                return true;
-            bool found = TryLook(out _, out _) == ReadStatus.Message;
-            Reader.PutBack();
-            return found;
-        }
-        finally
-        {
-            Reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = Reader.EnterLongCall();
+        ThrowIfBarred();
+        if (Reader.HasMessage)
+            return true;
+        bool found = TryLook(out _, out _) == ReadStatus.Message;
+        Reader.PutBack();
+        return found;
     }
 
     /// <summary>Like the other overload; copies the message while the mapping is held.</summary>
     public bool TryWait<T>(TimeSpan timeout, CancellationToken cancellationToken, out T message)
         where T : unmanaged
     {
-        Reader.BeginLongCall();
-        try
-        {
-            return TryTake(timeout, cancellationToken, out message);
-        }
-        finally
-        {
-            Reader.EndCallIfBegun();
-        }
-    }
-
-    /// <summary>Waits for one message, takes the available ones and moves past them; returns their count.</summary>
-    public int TakeBatch<T>(Span<T> destination, CancellationToken cancellationToken)
-        where T : unmanaged
-    {
-        Reader.BeginLongCall();
-        try
-        {
-            return TakeBatchInCall(destination, cancellationToken, waits: true);
-        }
-        finally
-        {
-            Reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = Reader.EnterLongCall();
+        return TryTake(timeout, cancellationToken, out message);
     }
 
     /// <summary>
     /// Takes the messages that are there and moves past them, first past the one in hand; returns their count. If it throws, the
     /// messages that it took are read again by the next call.
     /// </summary>
-    public int TakeAvailable<T>(Span<T> destination)
+    /// <param name="destination">Takes the messages.</param>
+    /// <param name="waits">Waits for the first one.</param>
+    /// <param name="cancellationToken">Ends the wait.</param>
+    public int TakeBatch<T>(Span<T> destination, bool waits, CancellationToken cancellationToken = default)
         where T : unmanaged
     {
-        Reader.BeginLongCall();
+        using LogReader.Call call = Reader.EnterLongCall();
+        ThrowIfBarred();
+        Reader.Advance();
+        long first = Reader.Offset;
+        // The slow path must take, not only look at, what the fast path leaves (a frame across the bound, a hole, a roll): the
+        // fast path would leave it again.
+        int count = TakeRun(destination);
         try
         {
-            return TakeBatchInCall(destination, CancellationToken.None, waits: false);
+            while (count < destination.Length && TryTake(
+                waits && count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, cancellationToken, out destination[count]))
+            {
+                Reader.Advance();
+                count++;
+                count += TakeRun(destination[count..]);
+            }
         }
-        finally
+        catch when (count > 0)
         {
-            Reader.EndCallIfBegun();
+            if (Reader.IsInOwnCall && !Reader.IsBarred)
+                Reader.MoveTo(first);
+            throw;
         }
+
+        return count;
     }
 
     /// <summary>Moves back to a message that was read: a batch that could not be completed is read again.</summary>
     public void GoBackTo(long offset)
     {
-        Reader.BeginCall();
-        try
-        {
-            if (!Reader.IsBarred)
-                Reader.MoveTo(offset);
-        }
-        finally
-        {
-            Reader.EndCall();
-        }
+        using LogReader.Call call = Reader.EnterCall();
+        if (!Reader.IsBarred)
+            Reader.MoveTo(offset);
     }
 
     /// <summary>Like TryWait, in a call that is already marked.</summary>
@@ -249,54 +227,50 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
             mark.End();
     }
 
+    /// <summary>The same; a durable one also survives a power loss.</summary>
+    public void Commit(bool durable)
+    {
+        Commit();
+        if (durable)
+            FlushCursor();
+    }
+
+    /// <summary>A durable commit that flushes on a pool thread.</summary>
+    public ValueTask CommitAsync(CancellationToken cancellationToken)
+    {
+        if (cancellationToken.IsCancellationRequested)
+            return ValueTask.FromCanceled(cancellationToken);
+        Commit();
+        return new ValueTask(Task.Run(FlushCursor, CancellationToken.None));
+    }
+
     /// <summary>Stores an offset at or before what was read; the reading position stays.</summary>
     public void Commit(long nextOffset)
     {
-        Reader.BeginCall();
-        try
-        {
-            ThrowIfBarred();
-            if (nextOffset > Reader.NextOffset || nextOffset < 0)
-                throw new OffsetOutOfRangeException($"Only messages that were read can be committed: offset={nextOffset}, "
-                    + $"read={Reader.NextOffset}, consumer={Name}, path={Store.Path}. Commit an offset that a read returned.");
-            ThrowIfNoFrameStart(nextOffset);
-            StoreCursorOrThrow(nextOffset);
-        }
-        finally
-        {
-            Reader.EndCall();
-        }
+        using LogReader.Call call = Reader.EnterCall();
+        ThrowIfBarred();
+        if (nextOffset > Reader.NextOffset || nextOffset < 0)
+            throw new OffsetOutOfRangeException($"Only messages that were read can be committed: offset={nextOffset}, "
+                + $"read={Reader.NextOffset}, consumer={Name}, path={Store.Path}. Commit an offset that a read returned.");
+        ThrowIfNoFrameStart(nextOffset);
+        StoreCursorOrThrow(nextOffset);
     }
 
     /// <summary>The header block of the message in hand, in the mapping; empty when there is none.</summary>
     public ReadOnlySpan<byte> GetHeaderBlock()
     {
-        Reader.BeginLongCall();
-        try
-        {
-            ThrowIfBarred();
-            Reader.NoteSpan();
-            return Reader.HeaderBlockInHand;
-        }
-        finally
-        {
-            Reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = Reader.EnterLongCall();
+        ThrowIfBarred();
+        Reader.NoteSpan();
+        return Reader.HeaderBlockInHand;
     }
 
     /// <summary>A copy of the headers of the message in hand; null when there are none.</summary>
     public MessageHeaders? CopyHeaders()
     {
-        Reader.BeginLongCall();
-        try
-        {
-            ThrowIfBarred();
-            return Reader.CopyHeaders();
-        }
-        finally
-        {
-            Reader.EndCallIfBegun();
-        }
+        using LogReader.Call call = Reader.EnterLongCall();
+        ThrowIfBarred();
+        return Reader.CopyHeaders();
     }
 
     /// <summary>Moves past the message in hand without committing.</summary>
@@ -314,18 +288,12 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     /// <summary>Moves to an offset, verified as a frame's start or the tail, and stores it.</summary>
     public void Move(long offset)
     {
-        Reader.BeginCall();
-        try
-        {
-            ThrowIfBarred();
-            ThrowIfNoFrameStart(offset);
-            StoreCursorOrThrow(offset);
-            Reader.MoveTo(offset);
-        }
-        finally
-        {
-            Reader.EndCall();
-        }
+        ArgumentOutOfRangeException.ThrowIfNegative(offset);
+        using LogReader.Call call = Reader.EnterCall();
+        ThrowIfBarred();
+        ThrowIfNoFrameStart(offset);
+        StoreCursorOrThrow(offset);
+        Reader.MoveTo(offset);
     }
 
     /// <summary>Throws while a message that was read is neither committed nor passed.</summary>
@@ -339,16 +307,9 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     /// <summary>Moves back to the stored offset.</summary>
     public void Rewind()
     {
-        Reader.BeginCall();
-        try
-        {
-            ThrowIfBarred();
-            Reader.MoveTo(CommittedOffset);
-        }
-        finally
-        {
-            Reader.EndCall();
-        }
+        using LogReader.Call call = Reader.EnterCall();
+        ThrowIfBarred();
+        Reader.MoveTo(CommittedOffset);
     }
 
     /// <summary>
@@ -357,21 +318,14 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
     public ValueTask<bool> WaitAsync(TimeSpan timeout, CancellationToken cancellationToken) =>
         ReusedWait<bool>.Start(ref _untilSomething, timeout, cancellationToken);
 
+    /// <summary>Completes when there is a message.</summary>
+    public ValueTask<bool> WaitForMessageAsync(CancellationToken cancellationToken) => !Reader.IsBarred && IsMessageThere()
+        ? new ValueTask<bool>(true)
+        : ReusedWait<bool>.Start(ref _untilThere, Timeout.InfiniteTimeSpan, cancellationToken);
+
     /// <summary>The same for a call that takes something afterwards.</summary>
-    public void BeginWait(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken)
-    {
-        Reader.BeginCall();
-        try
-        {
-            ThrowIfBarred();
-            _asyncWaits.Begin(_asyncWait, call, timeout, cancellationToken);
-        }
-        catch
-        {
-            Reader.EndCall();
-            throw;
-        }
-    }
+    public void BeginWait(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken) =>
+        _asyncWaits.Begin(PublicNames.Consumer, _asyncWait, call, timeout, cancellationToken);
 
     /// <summary>
     /// Makes the stored offset survive a power loss. Any thread; Dispose waits for it. After an error the stored offset is still
@@ -394,15 +348,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         }
     }
 
-    /// <summary>
-    /// Throws when the consumer is disposed, or when one of its asynchronous calls is waiting and owns the reader. In a call,
-    /// because it may end the reader's last span.
-    /// </summary>
-    private void ThrowIfBarred()
-    {
-        if (Reader.IsBarred)
-            throw Barred();
-    }
+    private void ThrowIfBarred() => Reader.ThrowIfBarred(PublicNames.Consumer);
 
     /// <summary>
     /// Ends waiting calls, waits for the call under way, and releases the name last. If this thread holds a span, the span ends
@@ -433,40 +379,10 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         lock (_interrupting)
             _isInterruptible = false;
         _asyncWaits.Forget(Reader);
-        if (!Reader.MayHaveSpanOfOther)
-            Reader.ReleaseSegment();
+        Reader.ReleaseOrphan();
         lock (_reading)
             _committedAtEnd = StoredOffset;
         _cursorFile.Dispose();
-    }
-
-    private int TakeBatchInCall<T>(Span<T> destination, CancellationToken cancellationToken, bool waits)
-        where T : unmanaged
-    {
-        ThrowIfBarred();
-        Reader.Advance();
-        long first = Reader.Offset;
-        // The slow path must take, not only look at, what the fast path leaves (a frame across the bound, a hole, a roll): the
-        // fast path would leave it again.
-        int count = TakeRun(destination);
-        try
-        {
-            while (count < destination.Length && TryTake(
-                waits && count == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.Zero, cancellationToken, out destination[count]))
-            {
-                Reader.Advance();
-                count++;
-                count += TakeRun(destination[count..]);
-            }
-        }
-        catch when (count > 0)
-        {
-            if (Reader.IsInOwnCall && !Reader.IsBarred)
-                Reader.MoveTo(first);
-            throw;
-        }
-
-        return count;
     }
 
     /// <summary>Takes the available messages that need nothing rare.</summary>
@@ -585,17 +501,8 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         Reader.TakeOver(stack);
         if (!Reader.IsBarred)
             return;
-        Exception error = Barred();
+        Exception error = Reader.Barred(PublicNames.Consumer);
         Reader.EndCall();
         throw error;
-    }
-
-    /// <summary>In a call: the reason why it is refused.</summary>
-    private Exception Barred()
-    {
-        if (!Reader.IsClosed)
-            return AsyncWaiter.AlreadyWaiting();
-        Reader.ReleaseOrphan();
-        return new ObjectDisposedException(PublicNames.Consumer);
     }
 }

@@ -107,8 +107,30 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// After the end: a thread that held a span has called again, so no thread needs the memory any longer. Call it inside its
-    /// call.
+    /// In a call: throws when the reader is closed, or when an asynchronous call waits and owns it. It may end the last span.
+    /// </summary>
+    /// <param name="name">Who reads, for users.</param>
+    public void ThrowIfBarred(string name)
+    {
+        if (IsBarred)
+            throw Barred(name);
+    }
+
+    /// <summary>
+    /// In a call: the reason why it is refused. A reader that is closed after the bars were seen is not one that another call
+    /// waits for.
+    /// </summary>
+    public InvalidOperationException Barred(string name)
+    {
+        if (!IsClosed)
+            return AsyncWaiter.AlreadyWaiting();
+        ReleaseOrphan();
+        return new ObjectDisposedException(name);
+    }
+
+    /// <summary>
+    /// After the end: releases the mappings unless another thread holds a span. That one releases them inside its next call,
+    /// because no thread needs the memory any longer.
     /// </summary>
     public void ReleaseOrphan()
     {

@@ -98,7 +98,7 @@ internal sealed unsafe partial class LogReader(
     public bool HasMessage => _inHand != 0;
 
     /// <summary>True while another thread may still hold a message as a span.</summary>
-    public bool MayHaveSpanOfOther
+    private bool MayHaveSpanOfOther
     {
         get
         {
@@ -132,6 +132,21 @@ internal sealed unsafe partial class LogReader(
         byte here;
         if (!TryBegin(&here, out _))
             TakeOver(&here);
+    }
+
+    /// <summary>Like <see cref="BeginCall"/>; the call lasts as long as what this returns.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public Call EnterCall()
+    {
+        BeginCall();
+        return new Call(this, isLong: false);
+    }
+
+    /// <summary>Like <see cref="BeginLongCall"/>; the call lasts as long as what this returns.</summary>
+    public Call EnterLongCall()
+    {
+        BeginLongCall();
+        return new Call(this, isLong: true);
     }
 
     /// <summary>Like <see cref="BeginCall"/>, for calls that end in <see cref="EndCallIfBegun"/>.</summary>
@@ -504,5 +519,18 @@ internal sealed unsafe partial class LogReader(
     {
         if (_next - _segment!.Pointer + FrameHeader.FrameLength(length) > _segment.Usable)
             throw LogErrors.Truncated(_segment, Offset);
+    }
+
+    /// <summary>A call under way.</summary>
+    public readonly struct Call(LogReader reader, bool isLong) : IDisposable
+    {
+        [MethodImpl(MethodImplOptions.AggressiveInlining)]
+        public void Dispose()
+        {
+            if (isLong)
+                reader.EndCallIfBegun();
+            else
+                reader.EndCall();
+        }
     }
 }

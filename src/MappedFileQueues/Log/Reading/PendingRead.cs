@@ -57,9 +57,7 @@ internal class PendingRead(AsyncWaiter waiter, LogReader reader)
         reader.IsAwaited = true;
         reader.EndCall();
         _token = cancellationToken;
-        if (cancellationToken.CanBeCanceled)
-            _registration = cancellationToken.UnsafeRegister(
-                static (state, token) => ((PendingRead)state!).Cancel(token), this);
+        _registration = cancellationToken.UnsafeRegister(static (state, token) => ((PendingRead)state!).Cancel(token), this);
     }
 
     /// <summary>Ends the wait. The consumer may call again.</summary>

@@ -52,7 +52,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
         // A log that recovery found damaged stays whole: what is before the damage may be all that is left to read.
         if (store.CorruptAt >= 0)
             return [];
-        long limit = PlanTo(before, policy).Limit;
+        long limit = RetentionPlan.To(store.Directory, store.Meta, policy, before, store.LogStart, store.WrittenTo).Limit;
         return [.. LogStartSearch.List(store.Directory, store.Meta).From(0).TakeWhile(start => start < limit)];
     }
 
@@ -280,17 +280,12 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
             store.Maker.MakeOfSpares(end, sparesMax - ahead);
     }
 
-    private RetentionPlan PlanTo(long before, RetentionOptions policy) =>
-        RetentionPlan.To(store.Directory, store.Meta, policy, before, store.LogStart, store.WrittenTo);
-
     /// <summary>
     /// Each that counts. One that cannot be opened holds back everything, or everything that the policy lets it: it cannot come
     /// to be before the log.
     /// </summary>
     private void SyncCursors(RetentionOptions policy)
     {
-        // Linux syncs a file of another user that this one may only read; other systems ask for the right to write.
-        FileOpening opening = store.Os.IsPortable ? FileOpening.ReadWrite : FileOpening.Read;
         foreach (StoredCursor cursor in CursorFile.ReadAll(store.Directory))
         {
             // A damaged one can be synced, and holds back as one that cannot be read does.
@@ -301,8 +296,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
                 continue;
             }
 
-            using PlatformFile? file = store.Directory.Open(cursor.File, opening);
-            file?.Sync();
+            store.Directory.Sync(cursor.File);
         }
     }
 

@@ -100,10 +100,7 @@ internal sealed class SnapshotTarget : IDisposable
     {
         Directory.FlushEntries(StoreNames.CommitLog);
         foreach (string folder in s_namedFolders)
-        {
-            if (Directory.Identify(folder) is not null)
-                Directory.FlushEntries(folder);
-        }
+            Directory.FlushEntriesIfThere(folder);
 
         Directory.FlushEntries(StoreNames.Offsets);
         Directory.FlushEntries("");

@@ -170,8 +170,8 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
         {
             store.ThrowIfClosing();
             long start = _unlinked[i];
-            SegmentMapping? segment = store.Window.TryAcquire(start);
-            if (segment is null)
+            using SegmentWindow.Use use = store.Window.BeginUse(start);
+            if (use.Segment is not { } segment)
             {
                 if (start >= store.LogStart)
                     throw LogErrors.Missing(store.Path, start, start);
@@ -179,14 +179,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
                 return;
             }
 
-            try
-            {
-                CopyWhole(target, segment);
-            }
-            finally
-            {
-                store.Window.Release(segment);
-            }
+            CopyWhole(target, segment);
         }
     }
 

@@ -31,6 +31,11 @@ internal static class LogErrors
         $"The offset is neither a frame's start nor the tail: offset={offset}, logStart={log.LogStart}, {caller}path={log.Path}. "
         + "Use an offset that a read or Produce returned.");
 
+    /// <summary>What an Exclusive producer's claim of the whole log should have made impossible.</summary>
+    public static QueueInUseException Foreign(string path, long offset) => new(
+        $"Another process appends beside an Exclusive producer: offset={offset}, path={path}. "
+        + "The kernel's file locks do not work here; use a local file system.");
+
     /// <summary>The name of a segment leads to no file, or the segment is gone although messages were seen in it.</summary>
     public static QueueCorruptException Missing(string path, long start, long offset)
     {

@@ -172,24 +172,17 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     public bool TryFence(long offset, int slot)
     {
         long start = Window.StartOf(offset);
-        SegmentMapping? segment = Window.TryAcquire(start);
-        if (segment is null)
+        using SegmentWindow.Use use = Window.BeginUse(start);
+        if (use.Segment is not { } segment)
             return false;
-        try
-        {
-            long end = offset - start + FrameHeader.Size;
-            if (end > segment.Usable || segment.MakeReadable(end - FrameHeader.Size, end, end) < end)
-                return false;
-            ulong* header = segment.HeaderAt(offset - start);
-            // P4 acquire: the claim as it is now; pairs with P2 full in SharedAppender.
-            ulong claim = SharedWord.ReadAcquire(header);
-            return FrameHeader.State(claim) == FrameState.Claimed && SlotLayout.Slot(FrameHeader.HighHalf(claim)) == slot
-                && !Producers.Own(claim) && !IsDamage(header, claim, offset) && Claims.Abandon(header, claim, offset);
-        }
-        finally
-        {
-            Window.Release(segment);
-        }
+        long end = offset - start + FrameHeader.Size;
+        if (end > segment.Usable || segment.MakeReadable(end - FrameHeader.Size, end, end) < end)
+            return false;
+        ulong* header = segment.HeaderAt(offset - start);
+        // P4 acquire: the claim as it is now; pairs with P2 full in SharedAppender.
+        ulong claim = SharedWord.ReadAcquire(header);
+        return FrameHeader.State(claim) == FrameState.Claimed && SlotLayout.Slot(FrameHeader.HighHalf(claim)) == slot
+            && !Producers.Own(claim) && !IsDamage(header, claim, offset) && Claims.Abandon(header, claim, offset);
     }
 
     /// <summary>A sync has failed, whichever thread asked for it: nothing is durable any more, in any process.</summary>

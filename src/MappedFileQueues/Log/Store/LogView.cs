@@ -148,4 +148,11 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
 
     /// <summary>The exception for an impossible frame.</summary>
     public QueueCorruptException Corrupt(long offset, ulong header) => LogErrors.Corrupt(Window, offset, header);
+
+    /// <summary>The same for a place whose header nobody has read; throws when the store was replaced instead.</summary>
+    public QueueCorruptException CorruptUnlessReplaced(long offset)
+    {
+        ThrowIfReplaced();
+        return Corrupt(offset, 0);
+    }
 }

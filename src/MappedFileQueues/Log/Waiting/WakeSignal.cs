@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -108,6 +109,34 @@ internal sealed unsafe class WakeSignal
         if (atMost > TimeSpan.Zero)
             _os.WaitOnWord((uint*)_sequence, (uint)sequence, atMost);
     }
+
+    /// <summary>Like <see cref="Sleep"/>, in a wait that may have a time-out.</summary>
+    /// <param name="sequence">What Prepare gave.</param>
+    /// <param name="sleep">The longest sleep.</param>
+    /// <param name="timeout">How long the whole wait may last; infinite when it has no end.</param>
+    /// <param name="began">When the wait began.</param>
+    /// <param name="timedOut">The time is up and nobody has woken it: the caller looks once more.</param>
+    /// <returns>Whether it was woken.</returns>
+    public bool SleepWithin(ulong sequence, TimeSpan sleep, TimeSpan timeout, long began, out bool timedOut)
+    {
+        timedOut = false;
+        if (timeout != Timeout.InfiniteTimeSpan)
+        {
+            TimeSpan left = timeout - Stopwatch.GetElapsedTime(began);
+            timedOut = left <= sleep;
+            // No time left means one more look without a sleep; a negative time would mean forever.
+            sleep = left > TimeSpan.Zero ? Shorter(sleep, left) : TimeSpan.Zero;
+        }
+
+        long slept = Stopwatch.GetTimestamp();
+        Sleep(sequence, sleep);
+        bool wasWoken = Stopwatch.GetElapsedTime(slept) < sleep;
+        timedOut &= !wasWoken;
+        return wasWoken;
+    }
+
+    /// <summary>The shorter of two times, of which a negative one has no end.</summary>
+    public static TimeSpan Shorter(TimeSpan a, TimeSpan b) => a < TimeSpan.Zero ? b : b < TimeSpan.Zero || a < b ? a : b;
 
     /// <summary>
     /// Waker's steps 2 to 5, after the publish is visible. The caller has read a flag that is not 0; a publisher's own read of

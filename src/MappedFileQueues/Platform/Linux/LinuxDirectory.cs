@@ -25,7 +25,7 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
 
     /// <inheritdoc/>
     public override bool IsStillInPlace =>
-        TryStat(path, out LinuxStatx now) && now.IsDirectory && now.Identity == Stat(handle, path).Identity;
+        TryIdentify(path, out LinuxStatx now) && now.IsDirectory && now.Identity == Stat(handle, path).Identity;
 
     private LinuxHandle Handle => handle;
 
@@ -172,12 +172,6 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     }
 
     /// <inheritdoc/>
-    public override void FlushEntries(string subdirectory) => FlushEntriesOf(subdirectory, null);
-
-    /// <inheritdoc/>
-    public override void FlushEntries(string subdirectory, Action failed) => FlushEntriesOf(subdirectory, failed);
-
-    /// <inheritdoc/>
     public override void FlushFileSystem()
     {
         if (LinuxNative.syncfs(handle) == 0)
@@ -186,7 +180,11 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         throw LinuxErrors.Make("Cannot flush the file system", path, errno);
     }
 
-    private void FlushEntriesOf(string subdirectory, Action? failed)
+    /// <inheritdoc/>
+    public override void FlushEntries(string subdirectory) => FlushEntries(subdirectory, failed: null);
+
+    /// <inheritdoc/>
+    public override void FlushEntries(string subdirectory, Action? failed)
     {
         string full = FullName(subdirectory);
         // Itself it holds open: a process that has no descriptor left can flush it.
@@ -282,9 +280,8 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     /// Whether a sandbox denies the rename that never replaces; then EPERM says nothing about the file. The kernel finds no file
     /// of an empty name.
     /// </summary>
-    private static bool IsDenied() =>
-        LinuxNative.renameat2(LinuxNative.SYS_renameat2, LinuxNative.AT_FDCWD, "", LinuxNative.AT_FDCWD, "",
-            LinuxNative.RENAME_NOREPLACE) != 0
+    private bool IsDenied() =>
+        LinuxNative.renameat2(LinuxNative.SYS_renameat2, handle, "", handle, "", LinuxNative.RENAME_NOREPLACE) != 0
         && LinuxErrors.Last == DiskErrors.EPERM;
 
     private UnixFileMode? ModeOfFiles(Model? model) => (askedMode & CreateModes.FileBits) ?? model?.Mode;
@@ -305,15 +302,6 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         return new Model(null, folder.UserId, folder.GroupId);
     }
 
-    private static bool TryStat(string path, out LinuxStatx result)
-    {
-        LinuxStatx found;
-        nint code = LinuxStat.Read(path, &found);
-        int errno = LinuxErrors.Last;
-        result = found;
-        return FoundOrThrow(code, errno, path);
-    }
-
     private bool TryIdentify(string name, out LinuxStatx result)
     {
         LinuxStatx found;
@@ -321,13 +309,10 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         int errno = LinuxErrors.Last;
         result = found;
         // This runs before each flush, so the full path is built only for an error.
-        return code == 0 || FoundOrThrow(code, errno, FullName(name));
-    }
-
-    private static bool FoundOrThrow(nint code, int errno, string path) =>
-        code == 0 || (errno is DiskErrors.ENOENT or DiskErrors.ENOTDIR
+        return code == 0 || (errno is DiskErrors.ENOENT or DiskErrors.ENOTDIR
             ? false
-            : throw LinuxErrors.Make("Cannot ask for the state of the file", path, errno));
+            : throw LinuxErrors.Make("Cannot ask for the state of the file", FullName(name), errno));
+    }
 
     private static LinuxHandle? OrNullWhenMissing(LinuxHandle opened, int errno, string failed, string path)
     {

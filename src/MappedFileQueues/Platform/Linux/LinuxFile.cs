@@ -142,7 +142,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
             return found;
 
         // ENXIO: nothing but a hole until the end. Any other error: the file system cannot tell, and the read will report why.
-        return errno == LinuxNative.ENXIO ? long.MaxValue : offset;
+        return errno == DiskErrors.ENXIO ? long.MaxValue : offset;
     }
 
     /// <inheritdoc/>
@@ -193,20 +193,19 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     }
 
     /// <inheritdoc/>
-    public override void FlushData()
-    {
-        if (TryFlushData(out int errno))
-            return;
-        throw CannotFlush(errno);
-    }
+    public override void FlushData() => FlushData(failed: null);
 
     /// <inheritdoc/>
-    public override void FlushData(Action failed)
+    public override void FlushData(Action? failed)
     {
-        if (TryFlushData(out int errno))
-            return;
-        failed();
-        throw CannotFlush(errno);
+        while (LinuxNative.fdatasync(handle) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            if (errno == DiskErrors.EINTR)
+                continue;
+            failed?.Invoke();
+            throw CannotFlush(errno);
+        }
     }
 
     /// <inheritdoc/>
@@ -326,19 +325,6 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
         LinuxView.TryMap(handle, 0, length, writable, out int errno) ??
             throw LinuxErrors.Make($"Cannot map {length} bytes of the file", path, errno);
 
-    private bool TryFlushData(out int errno)
-    {
-        while (LinuxNative.fdatasync(handle) != 0)
-        {
-            errno = LinuxErrors.Last;
-            if (errno != DiskErrors.EINTR)
-                return false;
-        }
-
-        errno = 0;
-        return true;
-    }
-
     private QueueDiskException CannotFlush(int errno) => LinuxErrors.Make("Cannot flush the file to the disk", path, errno);
 
     private bool TryFallocate(int mode, long offset, long length)
@@ -369,7 +355,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
             return found;
 
         // ENXIO: nothing but a hole until the end. EINVAL: a file system, or a kernel, without these two operations.
-        return errno is LinuxNative.ENXIO or DiskErrors.EINVAL
+        return errno is DiskErrors.ENXIO or DiskErrors.EINVAL
             ? long.MaxValue
             : throw LinuxErrors.Make("Cannot look for holes in the file", path, errno);
     }

@@ -28,20 +28,11 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     public override string? UnsafeFileSystem => PortableFileSystems.UnsafeName(path);
 
     /// <inheritdoc/>
-    public override long FreeBytes
-    {
-        get
-        {
-            try
-            {
-                return new DriveInfo(path).AvailableFreeSpace;
-            }
-            catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
-            {
-                throw PortableErrors.Make("Cannot ask for the state of the file system", path, error);
-            }
-        }
-    }
+    public override long FreeBytes => PortableErrors.Try(
+        "Cannot ask for the state of the file system", path, () => new DriveInfo(path).AvailableFreeSpace);
+
+    /// <inheritdoc/>
+    public override FileOpening OpeningToSync => FileOpening.ReadWrite;
 
     /// <inheritdoc/>
     public override bool IsStillInPlace => Directory.Exists(path);
@@ -252,14 +243,9 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     /// <inheritdoc/>
     public override FileIdentity? Identify(string name)
     {
-        try
-        {
-            return AttributesOf(FullName(name)) is null ? null : default(FileIdentity);
-        }
-        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
-        {
-            throw PortableErrors.Make("Cannot ask for the state of the file", FullName(name), error);
-        }
+        string full = FullName(name);
+        FileAttributes? found = PortableErrors.Try("Cannot ask for the state of the file", full, () => AttributesOf(full));
+        return found is null ? null : default(FileIdentity);
     }
 
     /// <inheritdoc/>

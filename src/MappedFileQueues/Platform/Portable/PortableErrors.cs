@@ -41,6 +41,19 @@ internal static class PortableErrors
     public static QueueDiskException Make(string failed, string path, Exception error) =>
         DiskErrors.Make(failed, path, Number(error), error.Message.TrimEnd('.'), error);
 
+    /// <summary>What a call gives, or its error as ours.</summary>
+    public static T Try<T>(string failed, string path, Func<T> call)
+    {
+        try
+        {
+            return call();
+        }
+        catch (Exception error) when (IsOfTheSystem(error))
+        {
+            throw Make(failed, path, error);
+        }
+    }
+
     /// <summary>The corresponding error number of Linux; 0 when there is none.</summary>
     public static int Number(Exception error)
     {

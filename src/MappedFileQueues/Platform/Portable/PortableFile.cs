@@ -213,15 +213,5 @@ internal sealed class PortableFile(string path, SafeFileHandle handle, bool isWr
         }
     }
 
-    private T Try<T>(string failed, Func<T> call)
-    {
-        try
-        {
-            return call();
-        }
-        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
-        {
-            throw PortableErrors.Make(failed, path, error);
-        }
-    }
+    private T Try<T>(string failed, Func<T> call) => PortableErrors.Try(failed, path, call);
 }

@@ -14,13 +14,11 @@ public sealed class MappedFileGroupMember : IDisposable
     private readonly StoreEngine _queue;
     private readonly GroupMember _core;
     private readonly IDisposable _letters;
-    private ReusedWait<bool> _untilThere;
     private ReusedWait<ReadOnlyMemory<byte>> _untilCopied;
 
     internal MappedFileGroupMember(StoreEngine queue, GroupMember core, IDisposable letters)
     {
         (_queue, _core, _letters) = (queue, core, letters);
-        _untilThere = new ReusedWait<bool>(core, IsMessageThere);
         _untilCopied = new ReusedWait<ReadOnlyMemory<byte>>(core, TryCopy);
     }
 
@@ -134,9 +132,7 @@ public sealed class MappedFileGroupMember : IDisposable
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Always true; on a disposed member the call throws.</returns>
     public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
-        !_core.Reader.IsBarred && _core.IsMessageThere()
-            ? new ValueTask<bool>(true)
-            : ReusedWait<bool>.Start(ref _untilThere, Timeout.InfiniteTimeSpan, cancellationToken);
+        _core.WaitForMessageAsync(cancellationToken);
 
     /// <summary>
     /// Ends what the last call returned, of a batch as far as it was enumerated: no member gets these messages again. It survives
@@ -189,18 +185,7 @@ public sealed class MappedFileGroupMember : IDisposable
     /// Ends the member, and gives back what it has in hand; that does not count as a delivery. Any thread. Ends waiting calls
     /// with <see cref="ObjectDisposedException"/>.
     /// </summary>
-    public void Dispose()
-    {
-        try
-        {
-            _core.Dispose();
-        }
-        finally
-        {
-            _letters.Dispose();
-            _queue.Remove(this);
-        }
-    }
+    public void Dispose() => _queue.Close(_core, _letters, this);
 
     private unsafe bool TryGet(TimeSpan timeout, CancellationToken cancellationToken, out ReadOnlySpan<byte> message)
     {
@@ -217,8 +202,6 @@ public sealed class MappedFileGroupMember : IDisposable
         _core.Reader.ForgetSpan();
         return found;
     }
-
-    private bool IsMessageThere(out bool isThere) => isThere = _core.IsMessageThere();
 }
 
 /// <summary>Messages that a member of a group takes, one after the other, each in place in the mapping.</summary>

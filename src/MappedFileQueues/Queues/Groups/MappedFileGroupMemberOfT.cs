@@ -17,13 +17,11 @@ public sealed class MappedFileGroupMember<T> : IDisposable
     private readonly StoreEngine _queue;
     private readonly GroupMember _core;
     private readonly IDisposable _letters;
-    private ReusedWait<bool> _untilThere;
     private ReusedWait<T> _untilTaken;
 
     internal MappedFileGroupMember(StoreEngine queue, GroupMember core, IDisposable letters)
     {
         (_queue, _core, _letters) = (queue, core, letters);
-        _untilThere = new ReusedWait<bool>(core, IsMessageThere);
         _untilTaken = new ReusedWait<T>(core, TryConsume);
     }
 
@@ -123,9 +121,7 @@ public sealed class MappedFileGroupMember<T> : IDisposable
 
     /// <inheritdoc cref="MappedFileGroupMember.WaitToConsumeAsync(CancellationToken)"/>
     public ValueTask<bool> WaitToConsumeAsync(CancellationToken cancellationToken = default) =>
-        !_core.Reader.IsBarred && _core.IsMessageThere()
-            ? new ValueTask<bool>(true)
-            : ReusedWait<bool>.Start(ref _untilThere, Timeout.InfiniteTimeSpan, cancellationToken);
+        _core.WaitForMessageAsync(cancellationToken);
 
     /// <inheritdoc cref="MappedFileGroupMember.Acknowledge()"/>
     public void Acknowledge() => _core.Acknowledge();
@@ -151,18 +147,5 @@ public sealed class MappedFileGroupMember<T> : IDisposable
     public void Flush() => _core.Flush();
 
     /// <inheritdoc cref="MappedFileGroupMember.Dispose()"/>
-    public void Dispose()
-    {
-        try
-        {
-            _core.Dispose();
-        }
-        finally
-        {
-            _letters.Dispose();
-            _queue.Remove(this);
-        }
-    }
-
-    private bool IsMessageThere(out bool isThere) => isThere = _core.IsMessageThere();
+    public void Dispose() => _queue.Close(_core, _letters, this);
 }

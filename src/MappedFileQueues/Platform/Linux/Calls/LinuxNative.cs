@@ -52,7 +52,6 @@ internal static unsafe partial class LinuxNative
     public const int SEEK_HOLE = 4;
     public const uint SYNC_FILE_RANGE_WAIT_BEFORE = 1;
     public const uint SYNC_FILE_RANGE_WRITE = 2;
-    public const int ENXIO = 6;
 
     public const int PROT_READ = 1;
     public const int PROT_WRITE = 2;
@@ -149,20 +148,10 @@ internal static unsafe partial class LinuxNative
         nint number, LinuxHandle fromDirectory, string from, LinuxHandle toDirectory, string to, nint flags);
 
     [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
-    public static partial nint renameat2(
-        nint number, nint fromDirectory, string from, nint toDirectory, string to, nint flags);
-
-    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
-    public static partial nint statx(nint number, nint directory, string path, nint flags, nint mask, LinuxStatx* result);
-
-    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
     public static partial nint statx(nint number, LinuxHandle directory, string path, nint flags, nint mask, LinuxStatx* result);
 
     [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
     public static partial nint memfd_create(nint number, string name, nint flags);
-
-    [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
-    public static partial nint newfstatat(nint number, nint directory, string path, byte* result, nint flags);
 
     [LibraryImport(Libc, EntryPoint = "syscall", SetLastError = true, StringMarshalling = StringMarshalling.Utf8)]
     public static partial nint newfstatat(nint number, LinuxHandle directory, string path, byte* result, nint flags);

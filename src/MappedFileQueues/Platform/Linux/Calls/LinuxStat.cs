@@ -24,18 +24,6 @@ internal static unsafe class LinuxStat
         return code;
     }
 
-    /// <summary>The same for a whole path.</summary>
-    public static nint Read(string path, LinuxStatx* result)
-    {
-        nint code = LinuxNative.statx(LinuxNative.SYS_statx, LinuxNative.AT_FDCWD, path, 0, LinuxStatx.Wanted, result);
-        if (code == 0 || !IsDenied(LinuxErrors.Last))
-            return code;
-        byte* old = stackalloc byte[OldLength];
-        code = LinuxNative.newfstatat(LinuxNative.SYS_newfstatat, LinuxNative.AT_FDCWD, path, old, 0);
-        Convert(new ReadOnlySpan<byte>(old, OldLength), result);
-        return code;
-    }
-
     private static bool IsDenied(int errno) => errno is DiskErrors.EPERM or DiskErrors.ENOSYS;
 
     /// <summary>
