@@ -7,8 +7,8 @@ namespace MappedFileQueues.Segments;
 
 /// <summary>
 /// Where the control page says why work in the background fails, for callers that ask for information in any process: since
-/// when (0 while it succeeds), which process says so, and its error in UTF-8. When two threads report at once, either may win
-/// and their texts may mix: only a text depends on it.
+/// when (0 while it succeeds), which process says so, and its error in UTF-8. When two threads report at once, or one reads
+/// meanwhile, texts may mix: only a text depends on it.
 /// </summary>
 internal readonly unsafe struct FailureWords(MappedRegion page, int position, int textMax)
 {
@@ -19,10 +19,10 @@ internal readonly unsafe struct FailureWords(MappedRegion page, int position, in
     // P34 acquire: pairs with P34 release in Write.
     public bool IsSet => SharedWord.ReadAcquire(page.Word(position)) != 0;
 
-    /// <summary>Reports a failure.</summary>
+    /// <summary>Reports a failure. One that was reported before is never taken back meanwhile: who watches would see a success.
+    /// </summary>
     public void Write(DateTimeOffset since, string text)
     {
-        Clear();
         Span<byte> destination = Bytes(ControlLayout.FailureTextIn, textMax);
         Encoding.UTF8.GetEncoder().Convert(text, destination, flush: true, out _, out int length, out _);
         MemoryMarshal.Write(Bytes(ControlLayout.FailureProcessIn, 4), Environment.ProcessId);

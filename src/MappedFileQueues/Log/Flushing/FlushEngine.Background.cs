@@ -352,7 +352,7 @@ internal sealed unsafe partial class FlushEngine
         _isIdle = false;
         if (isRecent)
         {
-            Failure.Clear();
+            Failure.Clear(onlyOwn: true);
             _ticksLeft = 1;
         }
         else if (--_ticksLeft <= 0)
@@ -397,8 +397,8 @@ internal sealed unsafe partial class FlushEngine
         try
         {
             BackgroundFlush flush = TryFlush();
-            if (flush != BackgroundFlush.Elsewhere && !TellsOfClaim())
-                Failure.Clear();
+            if (flush != BackgroundFlush.Elsewhere)
+                NoteOutcome();
             return flush;
         }
         catch (MappedFileQueueException error) when (error is not (QueueDeletedException or QueuePoisonedException))
@@ -416,10 +416,7 @@ internal sealed unsafe partial class FlushEngine
     {
         if (_store.CorruptAt >= 0 || !IsAnythingUnflushed())
             return BackgroundFlush.Nothing;
-        if (!TryLeadOneRound(limit: null, IsCheckpointDue))
-            return BackgroundFlush.Elsewhere;
-        Failure.Clear();
-        return BackgroundFlush.Done;
+        return TryLeadOneRound(limit: null, IsCheckpointDue) ? BackgroundFlush.Done : BackgroundFlush.Elsewhere;
     }
 
     /// <summary>
@@ -428,28 +425,34 @@ internal sealed unsafe partial class FlushEngine
     private void FlushAtEnd()
     {
         long began = Stopwatch.GetTimestamp();
-        while (TryFlush() == BackgroundFlush.Elsewhere && Stopwatch.GetElapsedTime(began) < EndWaitMax)
+        BackgroundFlush flush;
+        while ((flush = TryFlush()) == BackgroundFlush.Elsewhere && Stopwatch.GetElapsedTime(began) < EndWaitMax)
         {
             _store.FlushWake.Prepare(out ulong sequence);
             if (IsAnythingUnflushed())
                 _store.FlushWake.Sleep(sequence, LeasePauseFirst);
         }
+
+        if (flush == BackgroundFlush.Done)
+            Failure.Clear(onlyOwn: true);
     }
 
     /// <summary>
-    /// At a claim that is there for two intervals with messages after it the interval's promise is broken, and nothing has
-    /// failed: its owner may publish it at any moment. So it is told as a failing flush, and appends continue.
+    /// A flush did not fail. But at a claim that is there for two intervals with messages after it the interval's promise is
+    /// broken: its owner may publish it at any moment. So it is told as a failing flush, and appends continue. What another
+    /// process tells meanwhile stays: at the same claim it may have looked for longer.
     /// </summary>
-    private bool TellsOfClaim()
+    private void NoteOutcome()
     {
         long confirmed = _store.ConfirmedOffset;
         MappedFileQueueException? claim = FindClaimInTheWay(confirmed);
         _heldUp = claim is null ? 0 : confirmed == _heldUpAt ? _heldUp + 1 : 1;
         _heldUpAt = confirmed;
-        if (_heldUp < HeldUpMax || FindPublishedEnd() <= confirmed)
-            return false;
-        Failure.Note(claim!, isAttempt: false);
-        return true;
+        bool isHeldUp = claim is not null && FindPublishedEnd() > confirmed;
+        if (isHeldUp && _heldUp >= HeldUpMax)
+            Failure.Note(claim!, isAttempt: false);
+        else if (!isHeldUp || _heldUp == 1)
+            Failure.Clear(onlyOwn: claim is not null);
     }
 
     /// <summary>Why the next flush ends before it begins: a living producer's claim is there; null otherwise.</summary>

@@ -62,9 +62,10 @@ internal sealed class FlushFailure(LogStore store)
     /// Records that a flush has succeeded, this queue's or another's, or that there was nothing to flush. Every flush calls this;
     /// it costs two loads while all is well.
     /// </summary>
-    public void Clear()
+    /// <param name="onlyOwn">What another queue has told stays.</param>
+    public void Clear(bool onlyOwn = false)
     {
-        if (_error is null && !store.Control.FlushFailure.IsSet)
+        if (_error is null && (onlyOwn || !store.Control.FlushFailure.IsSet))
             return;
         lock (_lock)
         {

@@ -1,3 +1,4 @@
+using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Crash;
@@ -93,6 +94,15 @@ public sealed class FlushFailureTests : IDisposable
             queue.Producer.Produce(new byte[100]);
 
         Eventually.True(() => queue.GetInfo().FlushFailingSince is not null, "it is told");
+
+        // A queue that comes later has not looked for as long; its first flushes took the report back. So did each report of the
+        // same, for the time of its writing.
+        using (MappedFileQueue late = Open(ProducerMode.Shared, TimeSpan.FromMilliseconds(20)))
+        {
+            var watch = Stopwatch.StartNew();
+            while (watch.ElapsedMilliseconds < 200)
+                Assert.NotNull(queue.GetInfo().FlushFailingSince);
+        }
 
         queue.Producer.Produce([2]);
         Assert.Contains("slot=", queue.GetInfo().LastFlushError, StringComparison.Ordinal);
