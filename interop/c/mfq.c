@@ -999,9 +999,9 @@ static inline int expect_alike(mfq_reader *r, uint32_t low) {
 static inline int read_next(mfq_reader *r, mfq_message *message) {
     const struct place *p = &r->place;
     int64_t offset = p->offset + r->in_hand, at = offset - p->segment.start;
-    const uint8_t *frame = p->segment.base + at;
     if (at + HEADER > p->bound)
         return 0;
+    const uint8_t *frame = p->segment.base + at;
     uint64_t header = __atomic_load_n((const uint64_t *)(const void *)frame, __ATOMIC_ACQUIRE);
     uint32_t low = (uint32_t)header;
     if (low != r->likely && !expect_alike(r, low))

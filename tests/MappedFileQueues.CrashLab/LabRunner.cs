@@ -6,9 +6,9 @@ namespace MappedFileQueues.CrashLab;
 internal static class LabRunner
 {
     /// <summary>
-    /// A run hangs, which is a violation too, when nothing was counted for so long: a planted mistake may make a frame of the
-    /// dead look like a claim of the living. The time of a whole run says nothing: one with 10,227 images takes 12 seconds on a
-    /// quiet machine, and ran into a limit of three minutes on one with twenty runnable threads.
+    /// A run hangs, which is a violation too, when neither it nor one beside it has counted anything for so long: a planted
+    /// mistake may make a frame of the dead look like a claim of the living. The time of a whole run says nothing: one with
+    /// 10,227 images takes 12 seconds on a quiet machine, and ran into a limit of three minutes beside twenty busy threads.
     /// </summary>
     private static readonly TimeSpan s_patience = TimeSpan.FromMinutes(3);
 

@@ -448,6 +448,7 @@ internal sealed unsafe partial class FlushEngine
         MappedFileQueueException? claim = FindClaimInTheWay(confirmed);
         _heldUp = claim is null ? 0 : confirmed == _heldUpAt ? _heldUp + 1 : 1;
         _heldUpAt = confirmed;
+        Failure.EndAttempts();
         bool isHeldUp = claim is not null && FindPublishedEnd() > confirmed;
         if (isHeldUp && _heldUp >= HeldUpMax)
             Failure.Note(claim!, isAttempt: false);

@@ -76,6 +76,18 @@ internal sealed class FlushFailure(LogStore store)
         }
     }
 
+    /// <summary>A flush did not fail: appends continue, whatever is still told.</summary>
+    public void EndAttempts()
+    {
+        if (_error is null)
+            return;
+        lock (_lock)
+        {
+            _attempts = 0;
+            _isRefusing = false;
+        }
+    }
+
     /// <summary>
     /// The reason why appends are refused; null while they are not. Call it after a full barrier that follows the lane's bound.
     /// </summary>
