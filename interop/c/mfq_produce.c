@@ -350,6 +350,9 @@ static mfq_status make_writable(mfq_producer *p, int64_t from, int64_t to, mfq_e
             return mfqi_raise_bound(p->store, lane, from, to, to, error);
         return mfqi_fail_disk(p->store, error, lane->offset, "commitlog");
     }
+    /* A hypervisor that shadows page tables (PVM) fills its own at the first access alone: 4 us a page. */
+    for (int64_t at = first; at < to; at += PAGE)
+        (void)__atomic_load_n(lane->segment.base + at, __ATOMIC_RELAXED);
     lane->bound = to;
     return MFQ_OK;
 }
