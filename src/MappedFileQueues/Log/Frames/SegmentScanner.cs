@@ -9,13 +9,14 @@ namespace MappedFileQueues.Log.Frames;
 
 /// <summary>
 /// Reads one segment file frame by frame, with positioned reads instead of a mapping: a file may be too short, and after a power
-/// loss a mapping may show bytes that the disk does not hold. Reads ahead, from 4 KiB (a clean store is read in one place) to 1
-/// MiB, with a buffer of that size: thousands of segments may be scanned in a row.
+/// loss a mapping may show bytes that the disk does not hold. Reads ahead, from 4 KiB (a clean store is read in one place) to 64
+/// KiB, with a buffer of that size: thousands of segments may be scanned in a row. Buffers of up to 1 MiB were new memory for
+/// each search by number or time, whose page faults made it take 1.7 ms instead of 0.2.
 /// </summary>
 internal sealed class SegmentScanner(PlatformFile file, long start, long segmentLength, FrameChecksum checksum)
 {
     private const int ReadAheadFirst = 4096;
-    private const int ReadAheadMax = 1 << 20;
+    private const int ReadAheadMax = 64 * 1024;
 
     private byte[] _buffer = [];
     private int _readAhead = ReadAheadFirst;
