@@ -1221,7 +1221,7 @@ mfq_status mfqi_open_store(const char *path, mfq_reader **result, mfq_error *err
     r->owner = getpid();
     r->directory = r->meta_fd = r->attached = r->meta_lock = r->name_lock = r->cursor_fd = -1;
     r->likely = NOTHING_LIKELY;
-    r->likely_size = SEGMENT_MAX;
+    r->likely_size = OFFSET_MAX;
     mfqi_begin_place(&r->place, 0);
     r->path = realpath(path, NULL);
     if (r->path != NULL)
