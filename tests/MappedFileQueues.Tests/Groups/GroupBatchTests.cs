@@ -108,4 +108,58 @@ public sealed class GroupBatchTests : IDisposable
 
         Assert.Equal(40, next);
     }
+
+    /// <summary>
+    /// A batch takes several leases at once, and its walk expects the length of the message before: others are in between, the
+    /// segments end, and not all may be in hand.
+    /// </summary>
+    [Fact]
+    public void ConsumeBatch_LongBatchesOfFewLengths_GiveEachMessageAtItsOffset()
+    {
+        const int count = 2_000;
+        MappedFileQueueOptions options = new()
+        {
+            StorePath = _store.StorePath,
+            Durability = DurabilityLevel.PageCache,
+            SegmentSize = 16 * 1024,
+        };
+        using MappedFileQueue<long> queue = new(options);
+        ProduceOptions withKey = new() { Headers = new MessageHeaders { Key = new byte[] { 7 } } };
+        for (long i = 0; i < count; i++)
+        {
+            if (i % 97 == 0)
+                queue.Producer.Produce(i, withKey);
+            else if (i % 10 == 0 && i % 97 < 90)
+                queue.Producer.ProduceBatch([i, ++i, ++i, ++i]);
+            else
+                queue.Producer.Produce(i);
+        }
+
+        List<long> offsets = [];
+        using (MappedFileConsumer<long> consumer = queue.OpenConsumer("all"))
+        {
+            while (consumer.TryConsume(out long message))
+            {
+                Assert.Equal(offsets.Count, message);
+                offsets.Add(consumer.MessageOffset);
+                consumer.Commit();
+            }
+        }
+
+        using MappedFileGroupMember<long> member = queue.OpenGroupMember("workers", new() { UnacknowledgedMax = 200 });
+        using MappedFileGroupMember<long> other = queue.OpenGroupMember("workers");
+        long[] batch = new long[300];
+        long[] places = new long[300];
+        int next = 0;
+        for (int length = 1; next < count; length = (length * 7) % 300)
+        {
+            MappedFileGroupMember<long> turn = length % 3 == 0 ? other : member;
+            int taken = turn.ConsumeBatch(batch.AsSpan(0, length), places);
+            Assert.Equal(Math.Min(Math.Min(length, count - next), turn == member ? 200 : length), taken);
+            Assert.Equal(offsets.Slice(next, taken), places[..taken]);
+            for (int i = 0; i < taken; i++)
+                Assert.Equal(next++, batch[i]);
+            turn.Acknowledge();
+        }
+    }
 }

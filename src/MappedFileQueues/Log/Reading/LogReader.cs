@@ -1,4 +1,6 @@
+using System.Diagnostics;
 using System.Runtime.CompilerServices;
+using System.Runtime.Intrinsics.X86;
 using MappedFileQueues.Format;
 using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Log.Frames;
@@ -50,6 +52,8 @@ internal sealed unsafe partial class LogReader(
     RetentionThread? retention = null,
     bool readsHeaders = false) : SingleCaller
 {
+    private const int CacheLine = 64;
+    private const int PrefetchMax = 16 * 1024;
     private const int BarClosed = 1;
     private const int BarAwaited = 2;
 
@@ -510,6 +514,45 @@ internal sealed unsafe partial class LogReader(
         }
 
         return (long)next + _addressToOffset;
+    }
+
+    /// <summary>
+    /// As <see cref="Advance"/>, and moves past the messages after it that are as long; returns how many those are. Where the
+    /// next header is does not come from the last one, which is on its way from memory: the processor loads several at once.
+    /// </summary>
+    /// <param name="offsets">Receives their offsets.</param>
+    public int AdvanceAlike(Span<long> offsets)
+    {
+        Debug.Assert(HasMessage, "Its length is that of the others.");
+        long frameLength = _inHand;
+        byte* next = (byte*)(Advance() - _addressToOffset);
+        // A plain load: the message was read before.
+        uint alike = (uint)*(ulong*)(next - frameLength);
+        int count = 0;
+        // A header block is looked at by itself.
+        if ((alike & FrameHeader.Extended) != 0)
+            return 0;
+        while (count < offsets.Length && next + frameLength <= _bound
+            // P1 acquire: the payload is whole; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
+            && (uint)SharedWord.ReadAcquire((ulong*)next) == alike)
+        {
+            offsets[count++] = (long)next + _addressToOffset;
+            _passed = next;
+            _next = next += frameLength;
+        }
+
+        return count;
+    }
+
+    /// <summary>Asks the processor to load a range of this segment, 16 KiB at most, into its cache; only a hint.</summary>
+    public void Prefetch(long offset, long length)
+    {
+        if (!Sse.IsSupported)
+            return;
+        byte* at = (byte*)(offset - _addressToOffset);
+        byte* end = (byte*)Math.Min((long)at + Math.Min(length, PrefetchMax), (long)_bound);
+        for (; at < end; at += CacheLine)
+            Sse.Prefetch0(at);
     }
 
     /// <summary>The message in hand was not taken: nothing is in hand any longer.</summary>
