@@ -1,5 +1,4 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log;
 using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Retention;

@@ -20,10 +20,8 @@ internal sealed partial class StoreEngine
         where T : IDisposable
     {
         using CallGate.Call call = BeginCall();
-        ThrowIfInvalidGroup(group);
+        string name = Check(group);
         options.Validate();
-        Store.ThrowIfReplaced();
-        string name = group.ToLowerInvariant();
         CorruptionPolicy policy = options.Corruption ?? Corruption;
         return Add(face(OpenMember(name, options, policy, letters)));
     }
@@ -69,9 +67,7 @@ internal sealed partial class StoreEngine
     public bool DeleteGroup(string group)
     {
         using CallGate.Call call = BeginCall();
-        ThrowIfInvalidGroup(group);
-        Store.ThrowIfReplaced();
-        string name = group.ToLowerInvariant();
+        string name = Check(group);
         if (!GroupFile.Exists(Store.Directory, name))
         {
             // Whoever has removed it may have died before a power loss could not bring it back.
@@ -92,9 +88,7 @@ internal sealed partial class StoreEngine
     public void ResetGroup(string group, QueueStart start)
     {
         using CallGate.Call call = BeginCall();
-        ThrowIfInvalidGroup(group);
-        Store.ThrowIfReplaced();
-        string name = group.ToLowerInvariant();
+        string name = Check(group);
         using PlatformLock held = TakeGroup(name);
         MakeGroup(name, start, Corruption, skipsGaps: false, replaces: true);
     }
@@ -107,9 +101,7 @@ internal sealed partial class StoreEngine
     public int FenceGroupMember(string group, int slot)
     {
         using CallGate.Call call = BeginCall();
-        ThrowIfInvalidGroup(group);
-        Store.ThrowIfReplaced();
-        string name = group.ToLowerInvariant();
+        string name = Check(group);
         if (slot is < 0 or >= SlotLayout.SlotCount || !GroupFile.Exists(Store.Directory, name))
             return 0;
         uint fenced = SlotLayout.Owner(slot, Store.Slots.Generation(slot));
@@ -171,11 +163,14 @@ internal sealed partial class StoreEngine
     private QueueInUseException GroupInUse(string name, string what, string remedy) => Store.Directory.InUse(
         StoreNames.GroupLock(name), what, remedy, $"group=\"{name}\", path={Store.Path}", waited: Store.Settings.LockTimeout);
 
-    private static void ThrowIfInvalidGroup(string group)
+    /// <summary>Checks a name, and the store; returns the name as files have it.</summary>
+    private string Check(string group)
     {
         ArgumentNullException.ThrowIfNull(group);
         if (group.Length == 0 || !StoreNames.IsValidConsumer(group))
             throw new ArgumentException(
                 $"A group's name is not empty, and {StoreNames.NameRule}: group=\"{group}\".", nameof(group));
+        Store.ThrowIfReplaced();
+        return group.ToLowerInvariant();
     }
 }

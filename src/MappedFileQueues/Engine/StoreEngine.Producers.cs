@@ -101,17 +101,12 @@ internal sealed partial class StoreEngine
                 StoreNames.ProducerLock(id), "Another producer holds this id",
                 "Close it, choose another id, or raise LockTimeout.",
                 $"id=\"{id}\", path={Store.Path}", waited: Store.Settings.LockTimeout);
-        try
+        return held.Into(taken =>
         {
             // With the id held: its lock may be a new file.
             Store.ThrowIfLocksRemoved();
-            return held;
-        }
-        catch
-        {
-            held.Dispose();
-            throw;
-        }
+            return taken;
+        });
     }
 
     /// <summary>Opens the file of a producer whose id the caller holds, and finds its last sequence in the log.</summary>
@@ -131,7 +126,7 @@ internal sealed partial class StoreEngine
             end = FindEndAfter(id, Math.Max(offset, Store.LogStart));
             Dictionary<ulong, ulong> highest = new() { [file.Id] = last };
             // Also before the log start: a removal that is under way, or has died, raises that before the file knows what goes.
-            new SequenceScan(Store.Directory, Store.Meta, Store.Checksum).Run(offset, end, highest);
+            new SequenceScan(Store.Directory, Store.Meta).Run(offset, end, highest);
             // Again: what was removed during the walk is known to the file now.
             last = Math.Max(highest[file.Id], file.Known.Sequence);
             return file;
@@ -230,12 +225,10 @@ internal sealed partial class StoreEngine
     {
         LogSettings settings = Store.Settings;
         bool syncs = settings.WritesAhead && !Store.Os.IsPortable;
-        var preparer = new SegmentPreparer(
+        Store.Producers.Preparer = new SegmentPreparer(
             Store.Maker, Store.Allocator, Store.Window, settings.PrepareAhead, Store.ThrowIfClosing,
             syncs ? Flusher.SyncAhead : null);
-        Store.Producers.Preparer = preparer;
-        if (syncs)
-            preparer.Begin(Store.WrittenTo);
+        Store.Producers.Preparer.Begin(Store.WrittenTo);
     }
 
     private void EndProducing(bool clean)

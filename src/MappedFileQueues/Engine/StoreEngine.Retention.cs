@@ -69,7 +69,8 @@ internal sealed partial class StoreEngine
     /// <summary>Sets the policy of the options before anything is removed, or begins with the one that the store has.</summary>
     private void BeginRetention(RetentionOptions? policy)
     {
-        if (policy is not null && policy != TryReadRetention())
+        // Setting it is the remedy for a damaged one.
+        if (policy is not null && policy != RetentionFile.TryRead(Store.Directory, Store.Meta.StoreId, out _))
         {
             SetRetention(policy);
             return;
@@ -80,18 +81,5 @@ internal sealed partial class StoreEngine
             Store.Directory.FlushEntries("");
         if (Store.Directory.Identify(StoreNames.Retention) is not null)
             RetentionThread.Notice();
-    }
-
-    /// <summary>Null also where the policy is damaged: setting it is the remedy.</summary>
-    private RetentionOptions? TryReadRetention()
-    {
-        try
-        {
-            return RetentionFile.Read(Store.Directory, Store.Meta.StoreId);
-        }
-        catch (QueueFormatException)
-        {
-            return null;
-        }
     }
 }

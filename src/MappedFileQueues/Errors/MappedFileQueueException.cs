@@ -4,16 +4,9 @@ namespace MappedFileQueues;
 /// The base of all errors that a store or a pack can raise. The message says what failed, then the values as key=value, then the
 /// remedy.
 /// </summary>
-public class MappedFileQueueException : IOException
-{
-    /// <summary>Creates the exception.</summary>
-    /// <param name="message">What failed, the values, the remedy.</param>
-    /// <param name="inner">The cause, if there is one.</param>
-    public MappedFileQueueException(string message, Exception? inner = null)
-        : base(message, inner)
-    {
-    }
-}
+/// <param name="message">What failed, the values, the remedy.</param>
+/// <param name="inner">The cause, if there is one.</param>
+public class MappedFileQueueException(string message, Exception? inner = null) : IOException(message, inner);
 
 /// <summary>The store holds bytes that an intact store cannot hold.</summary>
 /// <param name="message">What failed, the values, the remedy.</param>
@@ -36,17 +29,14 @@ public sealed class QueueCorruptException(string message, string file, long offs
 public sealed class QueueFormatException(string message) : MappedFileQueueException(message);
 
 /// <summary>There is no queue or file at the path, and the call may not create one.</summary>
-public sealed class QueueNotFoundException : MappedFileQueueException
+/// <param name="message">What failed, the values, the remedy.</param>
+/// <param name="path">The missing directory or file.</param>
+/// <param name="inner">The cause, if there is one.</param>
+public sealed class QueueNotFoundException(string message, string path, Exception? inner = null)
+    : MappedFileQueueException(message, inner)
 {
-    /// <summary>Creates the exception.</summary>
-    /// <param name="message">What failed, the values, the remedy.</param>
-    /// <param name="path">The missing directory or file.</param>
-    /// <param name="inner">The cause, if there is one.</param>
-    public QueueNotFoundException(string message, string path, Exception? inner = null)
-        : base(message, inner) => Path = path;
-
     /// <summary>The missing directory or file.</summary>
-    public string Path { get; }
+    public string Path { get; } = path;
 }
 
 /// <summary>Another process or queue holds a lock that this call needs. The message names the holder if it is known.</summary>
@@ -67,25 +57,18 @@ public sealed class QueueInUseException(string message, IReadOnlyList<int>? hold
 public sealed class QueueFullException(string message) : MappedFileQueueException(message);
 
 /// <summary>The operating system refused a file operation, for example because the disk is full.</summary>
-public sealed class QueueDiskException : MappedFileQueueException
+/// <param name="message">What failed, the values, the remedy.</param>
+/// <param name="errno">The operating system's error number; 0 if it gave none.</param>
+/// <param name="path">The file or directory.</param>
+/// <param name="inner">The cause, if there is one.</param>
+public sealed class QueueDiskException(string message, int errno, string path, Exception? inner = null)
+    : MappedFileQueueException(message, inner)
 {
-    /// <summary>Creates the exception.</summary>
-    /// <param name="message">What failed, the values, the remedy.</param>
-    /// <param name="errno">The operating system's error number; 0 if it gave none.</param>
-    /// <param name="path">The file or directory.</param>
-    /// <param name="inner">The cause, if there is one.</param>
-    public QueueDiskException(string message, int errno, string path, Exception? inner = null)
-        : base(message, inner)
-    {
-        Errno = errno;
-        Path = path;
-    }
-
     /// <summary>The operating system's error number (errno on Unix); 0 if it gave none.</summary>
-    public int Errno { get; }
+    public int Errno { get; } = errno;
 
     /// <summary>The file or directory.</summary>
-    public string Path { get; }
+    public string Path { get; } = path;
 
     /// <summary>
     /// Whether a sync failed: the kernel reports that once and may have dropped the pages. Any other error (no descriptor left,

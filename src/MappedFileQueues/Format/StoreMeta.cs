@@ -75,6 +75,9 @@ internal sealed record StoreMeta(
     /// </summary>
     public Guid LogId { get; init; } = StoreId;
 
+    /// <summary>The checksum of the log's frames.</summary>
+    public FrameChecksum Checksum => new(LogId);
+
     /// <summary>
     /// Whether structs of a size and a layout are those of the store. One of imported structs may know their size alone.
     /// </summary>

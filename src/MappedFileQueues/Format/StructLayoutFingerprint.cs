@@ -39,17 +39,28 @@ internal static class StructLayoutFingerprint
             ThrowIfOfThisProcess(field);
         Array.Sort(fields, (a, b) => OffsetOf(type, a).CompareTo(OffsetOf(type, b)));
         foreach (FieldInfo field in fields)
+            AddField(ref hash, field.FieldType, offset + OffsetOf(type, field));
+    }
+
+    private static void AddField(ref ulong hash, Type type, int at)
+    {
+        Type kind = type.IsEnum ? Enum.GetUnderlyingType(type) : type;
+        int size = SizeOf(kind);
+        Add(ref hash, at);
+        Add(ref hash, size);
+        if (Nullable.GetUnderlyingType(kind) is { } inner)
         {
-            int at = offset + OffsetOf(type, field);
-            Type kind = field.FieldType.IsEnum ? Enum.GetUnderlyingType(field.FieldType) : field.FieldType;
-            Add(ref hash, at);
-            Add(ref hash, SizeOf(kind));
-            if (Nullable.GetUnderlyingType(kind) is { } inner)
-                AddNullable(ref hash, inner, at, SizeOf(kind));
-            else if (kind.IsPrimitive)
-                Add(ref hash, KindOf(kind));
-            else
-                AddFields(ref hash, kind, at);
+            // A nullable value cannot be boxed as itself, so its two fields are derived: a flag comes first, the value last.
+            Add(ref hash, KindOf(typeof(bool)));
+            AddField(ref hash, inner, at + size - SizeOf(inner));
+        }
+        else if (kind.IsPrimitive)
+        {
+            Add(ref hash, KindOf(kind));
+        }
+        else
+        {
+            AddFields(ref hash, kind, at);
         }
     }
 
@@ -61,22 +72,6 @@ internal static class StructLayoutFingerprint
         throw new ArgumentException(
             "A message cannot hold a pointer or a native integer; both are valid in one process only: "
             + $"struct={field.DeclaringType}, field={field.Name}, type={kind}. Use long, or an offset.");
-    }
-
-    /// <summary>
-    /// A nullable value cannot be boxed as itself, so its two fields are derived: a flag comes first, the value last.
-    /// </summary>
-    private static void AddNullable(ref ulong hash, Type inner, int offset, int size)
-    {
-        Type kind = inner.IsEnum ? Enum.GetUnderlyingType(inner) : inner;
-        Add(ref hash, KindOf(typeof(bool)));
-        int at = offset + size - SizeOf(kind);
-        Add(ref hash, at);
-        Add(ref hash, SizeOf(kind));
-        if (kind.IsPrimitive)
-            Add(ref hash, KindOf(kind));
-        else
-            AddFields(ref hash, kind, at);
     }
 
     /// <summary>Stable numbers, whatever later runtimes change in <see cref="TypeCode"/>.</summary>

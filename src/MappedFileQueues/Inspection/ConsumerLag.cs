@@ -12,36 +12,26 @@ namespace MappedFileQueues.Inspection;
 /// How far consumers are behind, in messages and in time. Messages are counted by the index, or by a walk over all of them where
 /// there is none, and where that is as short: retention of a small store may turn over faster than a number is found.
 /// </summary>
-internal sealed class ConsumerLag : IDisposable
+/// <param name="directory">The store.</param>
+/// <param name="meta">Its geometry.</param>
+/// <param name="control">Its control page; null without a valid one.</param>
+/// <param name="now">The time of now.</param>
+internal sealed class ConsumerLag(HeldDirectory directory, StoreMeta meta, ControlPage? control, DateTimeOffset now) : IDisposable
 {
     /// <summary>A walk of this length takes a fraction of a millisecond.</summary>
     private const long StepMax = 1L << IndexPage.StepBitsFirst;
 
-    private readonly HeldDirectory _directory;
-    private readonly StoreMeta _meta;
-    private readonly FrameChecksum _checksum;
-    private readonly DateTimeOffset _now;
-    private readonly MessageSearch _search;
-    private readonly List<TimeMark> _marks;
+    /// <summary>Opens the index: before the end is looked for, so that what it speaks of is before the end.</summary>
+    private readonly MessageSearch _search = new(
+        directory, meta, () => LogStartSearch.Find(directory, meta, control),
+        at => new QueueCorruptException(
+            $"The log cannot be counted: offset={at}, path={directory.Path}. Run `mfq verify`.",
+            StoreNames.Segment(meta.StartOf(at)), at));
+
+    private readonly List<TimeMark> _marks = new CheckpointFile(directory, meta.StoreId).ReadMarks();
     private MessageCounter? _counter;
     private long _published;
     private bool _counts;
-
-    /// <summary>Reads the index: before the end is looked for, so that what it speaks of is before the end.</summary>
-    /// <param name="directory">The store.</param>
-    /// <param name="meta">Its geometry.</param>
-    /// <param name="control">Its control page; null without a valid one.</param>
-    /// <param name="now">The time of now.</param>
-    public ConsumerLag(HeldDirectory directory, StoreMeta meta, ControlPage? control, DateTimeOffset now)
-    {
-        (_directory, _meta, _now, _checksum) = (directory, meta, now, new FrameChecksum(meta.LogId));
-        _search = new MessageSearch(
-            directory, meta, _checksum, () => LogStartSearch.Find(directory, meta, control),
-            at => new QueueCorruptException(
-                $"The log cannot be counted: offset={at}, path={directory.Path}. Run `mfq verify`.",
-                StoreNames.Segment(meta.StartOf(at)), at));
-        _marks = new CheckpointFile(directory, meta.StoreId).ReadMarks();
-    }
 
     /// <summary>The log start: what is before it counts no more.</summary>
     public long LogStart { get; set; }
@@ -57,7 +47,7 @@ internal sealed class ConsumerLag : IDisposable
         NumberedFrom = isKnown ? _search.Origin : logStart;
         if (!counts || (isKnown && published - logStart > StepMax))
             return;
-        _counter = new MessageCounter(_directory, _meta, _checksum);
+        _counter = new MessageCounter(directory, meta);
         _counter.Count(logStart, published);
     }
 
@@ -95,7 +85,7 @@ internal sealed class ConsumerLag : IDisposable
     }
 
     /// <summary>How long the message at an offset has been there, at least.</summary>
-    public TimeSpan? AgeFrom(long offset) => _search.AgeFrom(offset, _published, _now, _marks);
+    public TimeSpan? AgeFrom(long offset) => _search.AgeFrom(offset, _published, now, _marks);
 
     public void Dispose() => _search.Dispose();
 }

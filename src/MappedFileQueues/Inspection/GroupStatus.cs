@@ -1,7 +1,6 @@
 using System.Numerics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Format.Groups;
-using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
@@ -46,25 +45,20 @@ internal static class GroupStatus
     {
         string file = StoreNames.Group(name);
         long floor = GroupScan.FindFloor(table, file);
-        NextWord next = GroupScan.ReadNext(table, file, out long end);
+        NextWord next = GroupScan.ReadNext(table, file, out _, out long end);
         Dictionary<uint, (int Held, long Since)> owners = [];
         int returned = 0;
         long due = long.MaxValue;
-        int used = table.UsedRanges;
-        for (int range = 0; range < used; range++)
+        foreach ((int range, LeaseState state) in table.Ranges)
         {
-            LeaseState state = table.State(range);
             if (state.Kind == LeaseKind.Held || (state.Kind == LeaseKind.Filling && next.Record == range))
                 Note(owners, state, BitOperations.PopCount(
                     LeaseBits.Mask((int)Math.Min(table.Count(range), GroupLayout.MessagesMax)) & ~table.Bits(range).Done),
                     table.Since(range));
         }
 
-        used = table.UsedSingles;
-        for (int number = 0; number < used; number++)
+        foreach ((int single, LeaseState state) in table.Singles)
         {
-            int single = GroupTable.Single(number);
-            LeaseState state = table.State(single);
             if (state.Kind == LeaseKind.Held)
                 Note(owners, state, 1, table.Since(single));
             if (state.Kind != LeaseKind.Waiting)
@@ -102,25 +96,14 @@ internal static class GroupStatus
     {
         (uint generation, int processId) = StoreStatus.ReadSlot(directory, SlotLayout.Slot(owner))
             ?? (SlotLayout.Generation(owner), 0);
+        ClaimOwner? known = StoreStatus.TryFindOwner(directory, FrameHeader.Make(0, owner), generation);
         return new MappedFileGroupMemberInfo
         {
             Slot = owner == 0 ? -1 : SlotLayout.Slot(owner),
             ProcessId = owner == 0 ? 0 : processId,
-            IsAlive = IsAlive(directory, owner, generation),
+            IsAlive = known is null ? null : known == ClaimOwner.Living,
             HeldCount = held.Held,
             HeldFor = TimeSpan.FromMilliseconds(Math.Clamp(clock.NowMs - held.Since, 0, int.MaxValue)),
         };
-    }
-
-    private static bool? IsAlive(HeldDirectory directory, uint owner, uint generation)
-    {
-        try
-        {
-            return ClaimRepair.OwnerOf(directory, FrameHeader.Make(0, owner), generation) == ClaimOwner.Living;
-        }
-        catch (MappedFileQueueException)
-        {
-            return null;
-        }
     }
 }

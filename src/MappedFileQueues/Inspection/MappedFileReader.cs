@@ -81,16 +81,8 @@ public sealed unsafe class MappedFileReader : IDisposable
             throw new ArgumentOutOfRangeException(nameof(onOutOfRange), onOutOfRange, "Not a defined policy.");
         if (!Enum.IsDefined(corruption))
             throw new ArgumentOutOfRangeException(nameof(corruption), corruption, "Not a defined policy.");
-        var store = ReadOnlyStore.Open(SystemPath.Full(path), verifiesChecksum: true);
-        try
-        {
-            return new MappedFileReader(store, start, corruption, onOutOfRange);
-        }
-        catch
-        {
-            store.Dispose();
-            throw;
-        }
+        return ReadOnlyStore.Open(SystemPath.Full(path), verifiesChecksum: true)
+            .Into(store => new MappedFileReader(store, start, corruption, onOutOfRange));
     }
 
     /// <summary>Reads the message after the last one, if there is one, without waiting.</summary>

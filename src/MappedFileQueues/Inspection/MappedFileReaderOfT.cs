@@ -1,5 +1,6 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues;
 
@@ -42,20 +43,12 @@ public sealed unsafe class MappedFileReader<T> : IDisposable
     /// <inheritdoc cref="MappedFileReader.Open(string, QueueStart, CorruptionPolicy, OutOfRangePolicy)"/>
     /// <exception cref="QueueFormatException">The store holds another struct, or messages.</exception>
     public static MappedFileReader<T> Open(
-        string path, QueueStart start, CorruptionPolicy corruption, OutOfRangePolicy onOutOfRange = OutOfRangePolicy.Throw)
-    {
-        MappedFileReader reader = MappedFileReader.Open(path, start, corruption, onOutOfRange);
-        try
+        string path, QueueStart start, CorruptionPolicy corruption, OutOfRangePolicy onOutOfRange = OutOfRangePolicy.Throw) =>
+        MappedFileReader.Open(path, start, corruption, onOutOfRange).Into(reader =>
         {
             reader.ThrowIfOther(sizeof(T), StructLayoutFingerprint.Of<T>());
             return new MappedFileReader<T>(reader);
-        }
-        catch
-        {
-            reader.Dispose();
-            throw;
-        }
-    }
+        });
 
     /// <inheritdoc cref="MappedFileReader.TryRead(out ReadOnlySpan{byte})"/>
     public bool TryRead(out T message)

@@ -1,6 +1,5 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
-using MappedFileQueues.Log.Opening;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
@@ -48,15 +47,8 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
     {
         HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(path, create: false, mode: null)
             ?? throw Missing(path);
-        try
-        {
-            return new ReadOnlyStore(directory, StoreMetaFile.Read(directory) ?? throw Missing(path), verifiesChecksum);
-        }
-        catch
-        {
-            directory.Dispose();
-            throw;
-        }
+        return directory.Into(
+            opened => new ReadOnlyStore(opened, StoreMetaFile.Read(opened) ?? throw Missing(path), verifiesChecksum));
     }
 
     /// <summary>Read anew each time: retention raises it while this store reads.</summary>
@@ -115,7 +107,7 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
         // A segment file may exist long before the tail reaches it: the segment before it must lead up to its start.
         if (offset == start)
             start -= Meta.SegmentLength;
-        return new MessageCounter(Directory, Meta, Checksum).Leads(start, offset);
+        return new MessageCounter(Directory, Meta).Leads(start, offset);
     }
 
     /// <summary>

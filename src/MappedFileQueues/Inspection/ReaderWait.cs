@@ -1,5 +1,4 @@
 using System.Diagnostics;
-using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;

@@ -55,21 +55,10 @@ internal sealed unsafe class StoreReader : IDisposable
     public QueueCorruptException? DamageAhead => _reader.DamageAhead;
 
     /// <summary>The header block of the last message, in the mapping; empty when there is none.</summary>
-    public ReadOnlySpan<byte> GetHeaderBlock()
-    {
-        using LogReader.Call call = _reader.EnterLongCall();
-        ThrowIfDisposed();
-        _reader.NoteSpan();
-        return _reader.HeaderBlockInHand;
-    }
+    public ReadOnlySpan<byte> GetHeaderBlock() => _reader.GetHeaderBlock(PublicNames.Reader);
 
     /// <summary>A copy of the last message's headers; null when there are none.</summary>
-    public MessageHeaders? CopyHeaders()
-    {
-        using LogReader.Call call = _reader.EnterLongCall();
-        ThrowIfDisposed();
-        return _reader.CopyHeaders();
-    }
+    public MessageHeaders? CopyHeaders() => _reader.CopyHeaders(PublicNames.Reader);
 
     /// <summary>Reads the message after the last one, if there is one.</summary>
     [SkipLocalsInit]
@@ -176,7 +165,7 @@ internal sealed unsafe class StoreReader : IDisposable
     public long FindNumber(long offset) => Look(() =>
     {
         using var search = new MessageSearch(_store);
-        return search.NumberAt(offset, Find(QueueStart.Latest));
+        return search.NumberAt(offset, FindEnd());
     });
 
     private long Look(Func<long> find)
@@ -236,23 +225,15 @@ internal sealed unsafe class StoreReader : IDisposable
     private long Find(QueueStart start)
     {
         if (start.IsLatest)
-        {
-            long end = _store.FindLatest();
-            return _corruption == CorruptionPolicy.Throw ? end : FrameStarts.FindEndAfterDamage(_store, null, _corruption, end);
-        }
-
+            return FindEnd();
         if (start.CountFromEnd is { } count)
-            return FrameStarts.FindFromEnd(_store, count, Find(QueueStart.Latest));
-        if (start.Time is { } time)
+            return FrameStarts.FindFromEnd(_store, count, FindEnd());
+        if (start.Time is not null || start.MessageNumber is not null)
         {
             using var search = new MessageSearch(_store);
-            return search.OffsetOf(time, Find(QueueStart.Latest), DateTimeOffset.UtcNow);
-        }
-
-        if (start.MessageNumber is { } number)
-        {
-            using var search = new MessageSearch(_store);
-            return search.OffsetOf(number, Find(QueueStart.Latest));
+            return start.Time is { } time
+                ? search.OffsetOf(time, FindEnd(), DateTimeOffset.UtcNow)
+                : search.OffsetOf(start.MessageNumber!.Value, FindEnd());
         }
 
         if (start.ExactOffset is not { } offset)
@@ -262,5 +243,11 @@ internal sealed unsafe class StoreReader : IDisposable
             && !(_reader.SkipsGaps && offset < _store.LogStart))
             throw LogErrors.NoStart(_store, offset);
         return offset;
+    }
+
+    private long FindEnd()
+    {
+        long end = _store.FindLatest();
+        return _corruption == CorruptionPolicy.Throw ? end : FrameStarts.FindEndAfterDamage(_store, null, _corruption, end);
     }
 }

@@ -87,7 +87,7 @@ internal static unsafe class StoreStatus
         bool isPoisoned = control is not null && (SharedWord.ReadAcquire(control.WaiterFlag) & ControlLayout.PoisonBit) != 0;
         FailureText? failure = control?.FlushFailure.Read();
         FailureText? retentionFailure = control?.RetentionFailure.Read();
-        RetentionOptions? policy = ReadPolicy(directory, meta, out bool isPolicyDamaged);
+        RetentionOptions? policy = RetentionFile.TryRead(directory, meta.StoreId, out bool isPolicyDamaged);
         RetentionPlan plan = policy is null
             ? default
             : RetentionPlan.Make(directory, meta, policy, logStart, published, now);
@@ -133,25 +133,10 @@ internal static unsafe class StoreStatus
         };
     }
 
-    private static RetentionOptions? ReadPolicy(HeldDirectory directory, StoreMeta meta, out bool isDamaged)
-    {
-        isDamaged = false;
-        try
-        {
-            return RetentionFile.Read(directory, meta.StoreId);
-        }
-        catch (QueueFormatException)
-        {
-            isDamaged = true;
-            return null;
-        }
-    }
-
     /// <summary>Ends with the last segment that existed at the start, so that it never chases a fast producer.</summary>
     private static (long Published, long Tail) Walk(
         HeldDirectory directory, StoreMeta meta, long from, long lastSegment, List<MappedFileClaimInfo> claims, bool isRecovered)
     {
-        var checksum = new FrameChecksum(meta.LogId);
         long offset = from;
         long published = -1;
         while (true)
@@ -160,7 +145,7 @@ internal static unsafe class StoreStatus
             using PlatformFile? file = start > lastSegment ? null : directory.Open(StoreNames.Segment(start), FileOpening.Read);
             if (file is null)
                 break;
-            var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+            var scanner = new SegmentScanner(file, start, meta.SegmentLength, meta.Checksum);
             while (offset - start < meta.SegmentLength)
             {
                 if (!scanner.TryReadHeader(offset - start, out ulong header))
@@ -168,7 +153,7 @@ internal static unsafe class StoreStatus
                 if (FrameHeader.State(header) == FrameState.Claimed)
                 {
                     MappedFileClaimInfo claim = Describe(directory, header, offset, out uint generation);
-                    bool isSteppedOver = isRecovered && IsOfDead(directory, header, generation);
+                    bool isSteppedOver = isRecovered && TryFindOwner(directory, header, generation) == ClaimOwner.Dead;
                     if (!isSteppedOver)
                     {
                         published = published < 0 ? offset : published;
@@ -183,16 +168,16 @@ internal static unsafe class StoreStatus
         return (published < 0 ? offset : published, offset);
     }
 
-    /// <summary>False where nobody knows.</summary>
-    private static bool IsOfDead(HeldDirectory directory, ulong claim, uint generation)
+    /// <summary>What became of an owner; null where nobody knows.</summary>
+    public static ClaimOwner? TryFindOwner(HeldDirectory directory, ulong claim, uint generation)
     {
         try
         {
-            return ClaimRepair.OwnerOf(directory, claim, generation) == ClaimOwner.Dead;
+            return ClaimRepair.OwnerOf(directory, claim, generation);
         }
         catch (MappedFileQueueException)
         {
-            return false;
+            return null;
         }
     }
 

@@ -85,6 +85,16 @@ internal abstract class HeldDirectory : IDisposable
     /// </summary>
     public abstract bool Delete(string name);
 
+    /// <summary>Removes the files of a subdirectory whose names are chosen, in the order of their names.</summary>
+    public void DeleteWhere(string subdirectory, Predicate<string> chooses)
+    {
+        foreach (string name in List(subdirectory))
+        {
+            if (chooses(name))
+                Delete($"{subdirectory}/{name}");
+        }
+    }
+
     /// <summary>Creates a subdirectory unless it is there; true when this call created it.</summary>
     public abstract bool CreateSubdirectory(string name);
 

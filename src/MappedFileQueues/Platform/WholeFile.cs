@@ -35,6 +35,13 @@ internal static class WholeFile
         }
     }
 
+    /// <summary>Writes a file and gives it its name, which is on disk then too.</summary>
+    public static void Replace(HeldDirectory directory, string name, Action<PlatformFile> fill)
+    {
+        Write(directory, name, fill);
+        Install(directory, name);
+    }
+
     /// <summary>
     /// Creates a file under a temporary name. A file that is there already is an error: opened instead, it would bring its old
     /// bytes along, and another maker may be writing into it.

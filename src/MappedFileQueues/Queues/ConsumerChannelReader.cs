@@ -8,7 +8,9 @@ namespace MappedFileQueues;
 /// A consumer as the type that pipelines of channels read from. A message counts as done when the next one is asked for. It
 /// has no end of its own: it ends with the consumer.
 /// </summary>
-internal abstract class ConsumerChannelReader<T>(LogConsumer core) : ChannelReader<T>
+/// <param name="core">The consumer.</param>
+/// <param name="tryTake">Reads the next message without waiting.</param>
+internal sealed class ConsumerChannelReader<T>(LogConsumer core, TryTake<T> tryTake) : ChannelReader<T>
 {
     public override Task Completion => core.Ended;
 
@@ -18,7 +20,7 @@ internal abstract class ConsumerChannelReader<T>(LogConsumer core) : ChannelRead
         try
         {
             core.Commit();
-            return TryTake(out item);
+            return tryTake(out item);
         }
         catch (ObjectDisposedException)
         {
@@ -33,17 +35,11 @@ internal abstract class ConsumerChannelReader<T>(LogConsumer core) : ChannelRead
         try
         {
             core.Commit();
-            return await WaitAsync(cancellationToken).ConfigureAwait(false);
+            return await core.WaitForMessageAsync(cancellationToken).ConfigureAwait(false);
         }
         catch (ObjectDisposedException)
         {
             return false;
         }
     }
-
-    /// <summary>Reads the next message without waiting.</summary>
-    protected abstract bool TryTake([MaybeNullWhen(false)] out T message);
-
-    /// <summary>Waits until there is one.</summary>
-    protected abstract ValueTask<bool> WaitAsync(CancellationToken cancellationToken);
 }

@@ -23,6 +23,9 @@ public sealed class DeadLetter
     private const int ErrorTypeLengthMax = 1024;
     private const int ErrorLengthMax = 8192;
 
+    private ReadOnlyMemory<byte> _message;
+    private int _messageLength;
+
     /// <summary>The store that the message was in.</summary>
     public Guid StoreId { get; init; }
 
@@ -33,10 +36,10 @@ public sealed class DeadLetter
     public long Offset { get; init; }
 
     /// <summary>The queue's name in the application; of a bridge, the stream.</summary>
-    public string Queue { get; init; } = "";
+    public string Queue { get; init => field = value ?? ""; } = "";
 
     /// <summary>The consumer's name; "" for the default consumer.</summary>
-    public string Consumer { get; init; } = "";
+    public string Consumer { get; init => field = value ?? ""; } = "";
 
     /// <summary>When the last attempt had failed, in UTC.</summary>
     public DateTimeOffset Time { get; init; }
@@ -45,20 +48,28 @@ public sealed class DeadLetter
     public int Attempts { get; init; }
 
     /// <summary>The type of the last exception, at most 1,024 characters; a longer name is cut and ends with "…".</summary>
-    public string ErrorType { get; init; } = "";
+    public string ErrorType { get; init => field = value ?? ""; } = "";
 
     /// <summary>The message of the last exception, at most 8,192 characters; a longer one is cut and ends with "…".</summary>
-    public string Error { get; init; } = "";
+    public string Error { get; init => field = value ?? ""; } = "";
 
     /// <summary>
     /// The length of the message, in bytes. No store takes a letter of more than 256 MiB; one that would be longer holds only the
     /// beginning of its message, and the queue has the whole until it is removed there.
     /// </summary>
-    public int MessageLength { get; init; }
+    public int MessageLength
+    {
+        get => Math.Max(_messageLength, _message.Length);
+        init => _messageLength = value;
+    }
 
     /// <summary>The message, or its beginning.</summary>
     [JsonIgnore]
-    public ReadOnlyMemory<byte> Message { get; init; }
+    public ReadOnlyMemory<byte> Message
+    {
+        get => _message;
+        init => _message = value;
+    }
 
     /// <summary>Where the letter is in its store; -1 for one that <see cref="Parse"/> has made.</summary>
     [JsonIgnore]
@@ -88,22 +99,8 @@ public sealed class DeadLetter
         {
             DeadLetter letter = JsonSerializer.Deserialize(head, DeadLetterJson.Default.DeadLetter)
                 ?? throw new FormatException("The message is no dead letter: its head is null.");
-            byte[] message = bytes[(LengthSize + (int)length)..].ToArray();
-            return new DeadLetter
-            {
-                StoreId = letter.StoreId,
-                Epoch = letter.Epoch,
-                Offset = letter.Offset,
-                Queue = letter.Queue ?? "",
-                Consumer = letter.Consumer ?? "",
-                Time = letter.Time,
-                Attempts = letter.Attempts,
-                ErrorType = letter.ErrorType ?? "",
-                Error = letter.Error ?? "",
-                MessageLength = Math.Max(letter.MessageLength, message.Length),
-                Message = message,
-                RepeatedOffset = letter.RepeatedOffset,
-            };
+            letter._message = bytes[(LengthSize + (int)length)..].ToArray();
+            return letter;
         }
         catch (JsonException error)
         {

@@ -1,5 +1,4 @@
 using System.Runtime.CompilerServices;
-using System.Runtime.InteropServices;
 using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Format.Headers;
@@ -53,18 +52,11 @@ internal sealed class IdempotentCore : SingleCaller
         try
         {
             _file = queue.OpenProducerFile(id, out _last, out _end);
-            try
-            {
-                _core = new ProducerCore(queue);
-            }
-            catch
-            {
-                _file.Dispose();
-                throw;
-            }
+            _core = new ProducerCore(queue);
         }
         catch
         {
+            _file?.Dispose();
             _held.Dispose();
             throw;
         }
@@ -83,18 +75,11 @@ internal sealed class IdempotentCore : SingleCaller
     public long Append(ReadOnlySpan<byte> message, in ProduceOptions options)
     {
         _core.Check(options);
-        Begin();
-        try
-        {
-            if (_last == ulong.MaxValue)
-                throw new InvalidOperationException(
-                    $"The producer has used its last sequence, {_last}: id=\"{Id}\". Open a producer with another id.");
-            return AppendOne(message, _last + 1, options);
-        }
-        finally
-        {
-            EndCall();
-        }
+        using Turn turn = Begin();
+        if (_last == ulong.MaxValue)
+            throw new InvalidOperationException(
+                $"The producer has used its last sequence, {_last}: id=\"{Id}\". Open a producer with another id.");
+        return AppendOne(message, _last + 1, options);
     }
 
     /// <summary>
@@ -149,23 +134,16 @@ internal sealed class IdempotentCore : SingleCaller
     public bool TryAppend(ReadOnlySpan<byte> message, ulong sequence, in ProduceOptions options)
     {
         Check(sequence, options);
-        Begin();
-        try
+        using Turn turn = Begin();
+        if (sequence > _last)
         {
-            if (sequence > _last)
-            {
-                AppendOne(message, sequence, options);
-                return true;
-            }
+            AppendOne(message, sequence, options);
+            return true;
+        }
 
-            // Who is told that the message is there may rely on it as on one of its own.
-            _core.Confirm(_end, 0, options.Durability, ProducerCore.DeadlineOf(options));
-            return false;
-        }
-        finally
-        {
-            EndCall();
-        }
+        // Who is told that the message is there may rely on it as on one of its own.
+        _core.Confirm(_end, 0, options.Durability, ProducerCore.DeadlineOf(options));
+        return false;
     }
 
     /// <summary>Appends those of a batch whose sequences are above the last one, all at once; returns how many.</summary>
@@ -175,35 +153,28 @@ internal sealed class IdempotentCore : SingleCaller
         ulong further = (ulong)Math.Max(batch.Count, 1) - 1;
         ArgumentOutOfRangeException.ThrowIfGreaterThan(firstSequence, ulong.MaxValue - further);
         ulong last = firstSequence + further;
-        Begin();
-        try
+        using Turn turn = Begin();
+        CallDeadline deadline = ProducerCore.DeadlineOf(options);
+        if (batch.Count == 0)
         {
-            CallDeadline deadline = ProducerCore.DeadlineOf(options);
-            if (batch.Count == 0)
-            {
-                _core.Appender.ThrowIfDisposed();
-                return 0;
-            }
-
-            if (last <= _last)
-            {
-                _core.Confirm(_end, 0, options.Durability, deadline);
-                return 0;
-            }
-
-            int seen = firstSequence > _last ? 0 : (int)(_last - firstSequence + 1);
-            MessagesToAppend numbered = _core.Number(
-                seen == 0 ? batch : batch.From(seen), options.Headers, new MessageNumber(_file.Id, firstSequence + (ulong)seen));
-            long offset = AppendUnconfirmed(numbered, deadline);
-            long end = offset + numbered.FramesLength;
-            Count(last, end);
-            _core.Confirm(end, numbered.Count, options.Durability, deadline);
-            return numbered.Count;
+            _core.Appender.ThrowIfDisposed();
+            return 0;
         }
-        finally
+
+        if (last <= _last)
         {
-            EndCall();
+            _core.Confirm(_end, 0, options.Durability, deadline);
+            return 0;
         }
+
+        int seen = firstSequence > _last ? 0 : (int)(_last - firstSequence + 1);
+        MessagesToAppend numbered = _core.Number(
+            seen == 0 ? batch : batch.From(seen), options.Headers, new MessageNumber(_file.Id, firstSequence + (ulong)seen));
+        long offset = AppendUnconfirmed(numbered, deadline);
+        long end = offset + numbered.FramesLength;
+        Count(last, end);
+        _core.Confirm(end, numbered.Count, options.Durability, deadline);
+        return numbered.Count;
     }
 
     /// <summary>
@@ -265,12 +236,12 @@ internal sealed class IdempotentCore : SingleCaller
     }
 
     [SkipLocalsInit]
-    private unsafe void Begin()
+    private unsafe Turn Begin()
     {
         byte here;
         bool isMine = TryBegin(&here, out _) || Take(&here);
         if (isMine && !_isAwaited && _failure is null)
-            return;
+            return new Turn(this);
         if (isMine)
             EndCall();
         if (_failure is not null)
@@ -300,7 +271,7 @@ internal sealed class IdempotentCore : SingleCaller
     /// <summary>Begins an asynchronous append; false for a repetition, whose durability alone is awaited.</summary>
     private bool TryBeginAppend(ReadOnlySpan<byte> message, ulong sequence, in ProduceOptions options, out ValueTask<long> append)
     {
-        Begin();
+        using Turn turn = Begin();
         try
         {
             if (sequence <= _last)
@@ -325,10 +296,6 @@ internal sealed class IdempotentCore : SingleCaller
         {
             _isAwaited = false;
             throw;
-        }
-        finally
-        {
-            EndCall();
         }
     }
 
@@ -393,4 +360,9 @@ internal sealed class IdempotentCore : SingleCaller
 
     private bool IsDurable(long end) =>
         _queue.Store.ConfirmedOffset >= end || PlantedFaults.Has(PlantedFault.SequenceHintAboveDurable);
+
+    private readonly struct Turn(IdempotentCore core) : IDisposable
+    {
+        public void Dispose() => core.EndCall();
+    }
 }

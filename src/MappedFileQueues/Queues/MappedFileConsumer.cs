@@ -50,13 +50,13 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// A copy of the headers of the current message; null when it has none, or when there is no current message, as after
     /// ConsumeBatch. Allocates.
     /// </summary>
-    public MessageHeaders? Headers => _core.CopyHeaders();
+    public MessageHeaders? Headers => _reader.CopyHeaders(PublicNames.Consumer);
 
     /// <summary>
     /// The headers of the current message in place; empty where <see cref="Headers"/> is null. Valid until Commit, Advance, the
     /// next read or Dispose. Allocates nothing.
     /// </summary>
-    public MessageHeadersView HeadersInPlace => new(_core.GetHeaderBlock());
+    public MessageHeadersView HeadersInPlace => new(_reader.GetHeaderBlock(PublicNames.Consumer));
 
     /// <summary>
     /// Waits for the next message and returns it in place. It is valid until Commit, Advance, the next read or Dispose. Until
@@ -240,7 +240,8 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     /// <see cref="ReadAllAsync"/> does. One thread at a time. The channel ends when the consumer is disposed.
     /// </summary>
     /// <returns>The channel.</returns>
-    public ChannelReader<ReadOnlyMemory<byte>> AsChannelReader() => new CopyChannel(this);
+    public ChannelReader<ReadOnlyMemory<byte>> AsChannelReader() =>
+        new ConsumerChannelReader<ReadOnlyMemory<byte>>(_core, TryCopy);
 
     /// <summary>Like <see cref="AsChannelReader()"/>, with deserialized messages.</summary>
     /// <typeparam name="TMessage">The message's type.</typeparam>
@@ -249,7 +250,7 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
     public ChannelReader<TMessage> AsChannelReader<TMessage>(IMessageDeserializer<TMessage> deserializer)
     {
         ArgumentNullException.ThrowIfNull(deserializer);
-        return new DeserializingChannel<TMessage>(this, deserializer);
+        return new ConsumerChannelReader<TMessage>(_core, (out message) => TryRead(deserializer, out message!));
     }
 
     /// <summary>Waits until TryConsume would find a message. A loop of the two neither copies nor allocates.</summary>
@@ -349,25 +350,6 @@ public sealed class MappedFileConsumer : IMappedFileConsumer, IDisposable
         // The message remains current, but a Dispose on another thread need not keep anything mapped for it.
         _reader.ForgetSpan();
         return true;
-    }
-
-    private sealed class CopyChannel(MappedFileConsumer consumer) : ConsumerChannelReader<ReadOnlyMemory<byte>>(consumer._core)
-    {
-        protected override bool TryTake(out ReadOnlyMemory<byte> message) => consumer.TryCopy(out message);
-
-        protected override ValueTask<bool> WaitAsync(CancellationToken cancellationToken) =>
-            consumer.WaitToConsumeAsync(cancellationToken);
-    }
-
-    private sealed class DeserializingChannel<TMessage>(
-        MappedFileConsumer consumer, IMessageDeserializer<TMessage> deserializer)
-        : ConsumerChannelReader<TMessage>(consumer._core)
-    {
-        protected override bool TryTake([MaybeNullWhen(false)] out TMessage message) =>
-            consumer.TryRead(deserializer, out message);
-
-        protected override ValueTask<bool> WaitAsync(CancellationToken cancellationToken) =>
-            consumer.WaitToConsumeAsync(cancellationToken);
     }
 }
 

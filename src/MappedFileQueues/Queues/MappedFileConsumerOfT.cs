@@ -44,10 +44,10 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     public long MessageOffset => _reader.MessageOffset;
 
     /// <inheritdoc cref="MappedFileConsumer.Headers"/>
-    public MessageHeaders? Headers => _core.CopyHeaders();
+    public MessageHeaders? Headers => _reader.CopyHeaders(PublicNames.Consumer);
 
     /// <inheritdoc cref="MappedFileConsumer.HeadersInPlace"/>
-    public MessageHeadersView HeadersInPlace => new(_core.GetHeaderBlock());
+    public MessageHeadersView HeadersInPlace => new(_reader.GetHeaderBlock(PublicNames.Consumer));
 
     /// <summary>Waits for the next message. Until Commit or Advance, every call gives the same message.</summary>
     /// <param name="message">The message.</param>
@@ -201,7 +201,7 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// One thread at a time. The channel ends when the consumer is disposed.
     /// </summary>
     /// <returns>The channel.</returns>
-    public ChannelReader<T> AsChannelReader() => new ConsumerChannel(this);
+    public ChannelReader<T> AsChannelReader() => new ConsumerChannelReader<T>(_core, TryConsume);
 
     /// <summary>Waits until TryConsume or Peek would find a message. A loop of the two neither copies nor allocates.</summary>
     /// <param name="cancellationToken">Ends the wait.</param>
@@ -253,12 +253,4 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     [MethodImpl(MethodImplOptions.NoInlining)]
     private bool Wait(TimeSpan timeout, CancellationToken cancellationToken, out T message) =>
         _reader.TryEndByCopy(out message) || _core.TryWait(timeout, cancellationToken, out message);
-
-    private sealed class ConsumerChannel(MappedFileConsumer<T> consumer) : ConsumerChannelReader<T>(consumer._core)
-    {
-        protected override bool TryTake(out T message) => consumer.TryConsume(out message);
-
-        protected override ValueTask<bool> WaitAsync(CancellationToken cancellationToken) =>
-            consumer.WaitToConsumeAsync(cancellationToken);
-    }
 }

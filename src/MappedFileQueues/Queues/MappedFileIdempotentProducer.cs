@@ -113,7 +113,7 @@ public sealed class MappedFileIdempotentProducer : IDisposable
     /// <inheritdoc cref="Produce(ReadOnlySpan{byte})" path="/exception"/>
     public int TryProduceBatch(
         ReadOnlySpan<ReadOnlyMemory<byte>> messages, ulong firstSequence, in ProduceOptions options = default) =>
-        _core.TryAppendBatch(new MessagesToAppend(messages, default), firstSequence, options);
+        _core.TryAppendBatch(new MessagesToAppend(messages), firstSequence, options);
 
     /// <summary>Ends the producer and releases its id. Calls that wait end with an exception.</summary>
     public void Dispose() => _core.Dispose(this);

@@ -115,7 +115,7 @@ public sealed unsafe class MappedFileIdempotentProducer<T> : IDisposable
     /// <inheritdoc cref="Produce(in T)" path="/exception"/>
     public int TryProduceBatch(
         ReadOnlySpan<T> messages, ulong firstSequence, in ProduceOptions options = default) =>
-        _core.TryAppendBatch(new MessagesToAppend(MemoryMarshal.AsBytes(messages), sizeof(T), default), firstSequence, options);
+        _core.TryAppendBatch(new MessagesToAppend(MemoryMarshal.AsBytes(messages), sizeof(T)), firstSequence, options);
 
     /// <summary>Ends the producer and releases its id. Calls that wait end with an exception.</summary>
     public void Dispose() => _core.Dispose(this);

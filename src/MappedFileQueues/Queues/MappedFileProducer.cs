@@ -254,15 +254,8 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <param name="messages">The messages; an empty span appends nothing.</param>
     /// <param name="options">Options of this call alone. Each message gets its headers.</param>
     /// <inheritdoc cref="Produce(ReadOnlySpan{byte}, in ProduceOptions)" path="/exception"/>
-    [SkipLocalsInit]
-    public long ProduceBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages, in ProduceOptions options)
-    {
-        _core.Check(options);
-        if (messages.IsEmpty)
-            return _core.EndOfNothing();
-        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
-        return _core.Append(new MessagesToAppend(messages, _core.WriteBlock(options.Headers, scratch)), options);
-    }
+    public long ProduceBatch(ReadOnlySpan<ReadOnlyMemory<byte>> messages, in ProduceOptions options) =>
+        _core.Produce(new MessagesToAppend(messages), options);
 
     /// <inheritdoc cref="ProduceBatch(ReadOnlySpan{ReadOnlyMemory{byte}}, in ProduceOptions)"/>
     /// <param name="messages">The messages; an empty span appends nothing.</param>
@@ -275,7 +268,7 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
         in ProduceOptions options = default)
     {
         _core.Check(options);
-        MessagesToAppend batch = _core.WithHeaders(new MessagesToAppend(messages, block: default), headers);
+        MessagesToAppend batch = _core.WithHeaders(new MessagesToAppend(messages), headers);
         return messages.IsEmpty ? _core.EndOfNothing() : _core.Append(batch, options);
     }
 
@@ -360,19 +353,8 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was
     /// written.</exception>
     /// <inheritdoc cref="ProduceAsync(ReadOnlyMemory{byte}, in ProduceOptions)" path="/exception"/>
-    [SkipLocalsInit]
-    public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<ReadOnlyMemory<byte>> messages, in ProduceOptions options)
-    {
-        if (messages.IsEmpty && !options.CancellationToken.IsCancellationRequested)
-        {
-            _core.Check(options);
-            return ValueTask.FromResult(_core.EndOfNothing());
-        }
-
-        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
-        return _core.AppendAsync(
-            new MessagesToAppend(messages.Span, _core.WriteBlock(options.Headers, scratch)), options);
-    }
+    public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<ReadOnlyMemory<byte>> messages, in ProduceOptions options) =>
+        _core.ProduceAsync(new MessagesToAppend(messages.Span), options);
 
     /// <inheritdoc cref="ProduceBatchAsync(ReadOnlyMemory{ReadOnlyMemory{byte}}, in ProduceOptions)"/>
     /// <param name="messages">The messages; an empty list appends nothing.</param>
@@ -441,12 +423,8 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     private MessageClaim OpenClaim(long length, MessageHeaders? headers, CallDeadline deadline) =>
         new(_core, (int)Math.Min(length, int.MaxValue), headers, deadline);
 
-    [SkipLocalsInit]
-    private ValueTask<long> AppendAsync(ReadOnlySpan<byte> message, in ProduceOptions options)
-    {
-        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
-        return _core.AppendAsync(new MessagesToAppend(message, _core.WriteBlock(options.Headers, scratch)), options);
-    }
+    private ValueTask<long> AppendAsync(ReadOnlySpan<byte> message, in ProduceOptions options) =>
+        _core.ProduceAsync(new MessagesToAppend(message), options);
 
     /// <summary>Copies a part; returns the room after it.</summary>
     private static Span<byte> Put(ReadOnlySpan<byte> part, Span<byte> left)
@@ -516,11 +494,6 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
-    [SkipLocalsInit]
-    private long ProduceChecked(ReadOnlySpan<byte> buffer, in ProduceOptions options)
-    {
-        _core.Check(options);
-        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
-        return _core.Append(new MessagesToAppend(buffer, _core.WriteBlock(options.Headers, scratch)), options);
-    }
+    private long ProduceChecked(ReadOnlySpan<byte> buffer, in ProduceOptions options) =>
+        _core.Produce(new MessagesToAppend(buffer), options);
 }

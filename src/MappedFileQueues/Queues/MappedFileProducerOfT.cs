@@ -115,15 +115,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <param name="messages">The messages; an empty span appends nothing.</param>
     /// <param name="options">Options of this call alone. Each message gets its headers.</param>
     /// <inheritdoc cref="Produce(in T, in ProduceOptions)" path="/exception"/>
-    [SkipLocalsInit]
-    public long ProduceBatch(ReadOnlySpan<T> messages, in ProduceOptions options)
-    {
-        _core.Check(options);
-        if (messages.IsEmpty)
-            return _core.EndOfNothing();
-        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
-        return _core.Append(Batch(messages, _core.WriteBlock(options.Headers, scratch)), options);
-    }
+    public long ProduceBatch(ReadOnlySpan<T> messages, in ProduceOptions options) => _core.Produce(Batch(messages), options);
 
     /// <inheritdoc cref="ProduceBatch(ReadOnlySpan{T}, in ProduceOptions)"/>
     /// <param name="messages">The messages; an empty span appends nothing.</param>
@@ -134,7 +126,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         ReadOnlySpan<T> messages, ReadOnlySpan<MessageHeaders?> headers, in ProduceOptions options = default)
     {
         _core.Check(options);
-        MessagesToAppend batch = _core.WithHeaders(Batch(messages, block: default), headers);
+        MessagesToAppend batch = _core.WithHeaders(Batch(messages), headers);
         return messages.IsEmpty ? _core.EndOfNothing() : _core.Append(batch, options);
     }
 
@@ -166,13 +158,8 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <exception cref="OperationCanceledException">As with the cancellation token of the other form.</exception>
     /// <exception cref="TimeoutException">Consumers did not make room in time, and nothing was appended; or the flush did not end
     /// in time, and the message stays appended, its durability unknown. The exception's message says which.</exception>
-    [SkipLocalsInit]
-    public ValueTask<long> ProduceAsync(T message, in ProduceOptions options)
-    {
-        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
-        return _core.AppendAsync(
-            new MessagesToAppend(BytesOf(in message), _core.WriteBlock(options.Headers, scratch)), options);
-    }
+    public ValueTask<long> ProduceAsync(T message, in ProduceOptions options) =>
+        _core.ProduceAsync(new MessagesToAppend(BytesOf(in message)), options);
 
     /// <summary>
     /// Appends messages that become readable all at once or not at all, as <see cref="ProduceAsync(T, in ProduceOptions)"/>
@@ -184,18 +171,8 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     /// <exception cref="ArgumentOutOfRangeException">The batch with its headers does not fit a segment; nothing was
     /// written.</exception>
     /// <inheritdoc cref="ProduceAsync(T, in ProduceOptions)" path="/exception"/>
-    [SkipLocalsInit]
-    public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<T> messages, in ProduceOptions options)
-    {
-        if (messages.IsEmpty && !options.CancellationToken.IsCancellationRequested)
-        {
-            _core.Check(options);
-            return ValueTask.FromResult(_core.EndOfNothing());
-        }
-
-        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
-        return _core.AppendAsync(Batch(messages.Span, _core.WriteBlock(options.Headers, scratch)), options);
-    }
+    public ValueTask<long> ProduceBatchAsync(ReadOnlyMemory<T> messages, in ProduceOptions options) =>
+        _core.ProduceAsync(Batch(messages.Span), options);
 
     /// <inheritdoc cref="ProduceBatchAsync(ReadOnlyMemory{T}, in ProduceOptions)"/>
     /// <param name="messages">The messages; an empty list appends nothing.</param>
@@ -229,7 +206,7 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     private static ReadOnlySpan<byte> BytesOf(ref readonly T message) =>
         MemoryMarshal.AsBytes(MemoryMarshal.CreateReadOnlySpan(in message, 1));
 
-    private static MessagesToAppend Batch(ReadOnlySpan<T> messages, ReadOnlySpan<byte> block) =>
+    private static MessagesToAppend Batch(ReadOnlySpan<T> messages, ReadOnlySpan<byte> block = default) =>
         new(MemoryMarshal.AsBytes(messages), sizeof(T), block);
 
     /// <summary>Returns a negative number when there is no room.</summary>
@@ -276,11 +253,6 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
     }
 
     [MethodImpl(MethodImplOptions.NoInlining)]
-    [SkipLocalsInit]
-    private long ProduceChecked(in T message, in ProduceOptions options)
-    {
-        _core.Check(options);
-        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
-        return _core.Append(new MessagesToAppend(BytesOf(in message), _core.WriteBlock(options.Headers, scratch)), options);
-    }
+    private long ProduceChecked(in T message, in ProduceOptions options) =>
+        _core.Produce(new MessagesToAppend(BytesOf(in message)), options);
 }

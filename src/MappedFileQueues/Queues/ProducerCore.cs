@@ -136,6 +136,17 @@ internal sealed class ProducerCore
         return offset;
     }
 
+    /// <summary>Checks the options, and appends with their headers.</summary>
+    [SkipLocalsInit]
+    public long Produce(in MessagesToAppend messages, in ProduceOptions options)
+    {
+        Check(options);
+        if (messages.Count == 0)
+            return EndOfNothing();
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return Append(new MessagesToAppend(messages, WriteBlock(options.Headers, scratch)), options);
+    }
+
     /// <summary>The same without the flush that may be due.</summary>
     public long AppendUnconfirmed(in MessagesToAppend messages, CallDeadline deadline)
     {
@@ -190,6 +201,20 @@ internal sealed class ProducerCore
             if (Appender.Claim(lengthMax) is { } lane)
                 return lane;
         }
+    }
+
+    /// <summary>As <see cref="Produce"/>, without blocking.</summary>
+    [SkipLocalsInit]
+    public ValueTask<long> ProduceAsync(in MessagesToAppend messages, in ProduceOptions options)
+    {
+        if (messages.Count == 0 && !options.CancellationToken.IsCancellationRequested)
+        {
+            Check(options);
+            return ValueTask.FromResult(EndOfNothing());
+        }
+
+        Span<byte> scratch = stackalloc byte[HeaderBlock.LengthMax];
+        return AppendAsync(new MessagesToAppend(messages, WriteBlock(options.Headers, scratch)), options);
     }
 
     /// <summary>

@@ -1,5 +1,4 @@
 using MappedFileQueues.Memory;
-using MappedFileQueues.Platform;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Segments;
@@ -16,7 +15,19 @@ namespace MappedFileQueues.Segments;
 /// safe beside producers that already store there. The sync turns allocated blocks into written ones: a later flush needs no
 /// commit of the file system's journal.</para>
 /// </summary>
-internal sealed class SegmentPreparer : IDisposable
+/// <param name="maker">Makes segments.</param>
+/// <param name="allocator">Gives them blocks.</param>
+/// <param name="window">Maps them.</param>
+/// <param name="prepareAhead">How far ahead of the tail.</param>
+/// <param name="lookWhileWaiting">Called in steps of a caller's preparation; throws when the queue ends.</param>
+/// <param name="sync">Syncs the segment that starts there; null where that is left to the flushes.</param>
+internal sealed class SegmentPreparer(
+    SegmentMaker maker,
+    BlockAllocator allocator,
+    SegmentWindow window,
+    long prepareAhead,
+    Action lookWhileWaiting,
+    Action<long>? sync) : IDisposable
 {
     private const long LeadMax = 64L * 1024 * 1024;
 
@@ -26,14 +37,7 @@ internal sealed class SegmentPreparer : IDisposable
     /// <summary>A step takes up to 9 ms.</summary>
     private static readonly TimeSpan ReleaseWaitMax = TimeSpan.FromMilliseconds(50);
 
-    private readonly SegmentMaker _maker;
-    private readonly BlockAllocator _allocator;
-    private readonly Action _lookForQueue;
-    private readonly SegmentWindow _window;
-    private readonly long _prepareAhead;
-    private readonly Action<long>? _sync;
-    private readonly PageDemand _demand;
-    private readonly Action _look;
+    private readonly PageDemand _demand = new(awaitsFlushes: sync is not null);
     private readonly Lock _work = new();
     private readonly Dictionary<long, SegmentMapping> _held = [];
     private readonly AutoResetEvent _noticed = new(false);
@@ -43,32 +47,9 @@ internal sealed class SegmentPreparer : IDisposable
     private long _lead = LeadFirst;
     private volatile bool _stopping;
 
-    /// <param name="maker">Makes segments.</param>
-    /// <param name="allocator">Gives them blocks.</param>
-    /// <param name="window">Maps them.</param>
-    /// <param name="prepareAhead">How far ahead of the tail.</param>
-    /// <param name="lookWhileWaiting">Called in steps of a caller's preparation; throws when the queue ends.</param>
-    /// <param name="sync">Syncs the segment that starts there; null where that is left to the flushes.</param>
-    public SegmentPreparer(
-        SegmentMaker maker,
-        BlockAllocator allocator,
-        SegmentWindow window,
-        long prepareAhead,
-        Action lookWhileWaiting,
-        Action<long>? sync)
-    {
-        _maker = maker;
-        _allocator = allocator;
-        _lookForQueue = lookWhileWaiting;
-        _window = window;
-        _prepareAhead = prepareAhead;
-        _sync = sync;
-        _look = ThrowIfStopping;
-        _demand = new PageDemand(awaitsFlushes: sync is not null);
-        EnsureStarted();
-    }
-
     private static long LeadFirst => SegmentMaker.FirstBlocks;
+
+    private Action Look => field ??= ThrowIfStopping;
 
     /// <summary>Reports how far the tail has come. Appenders call it every 256 KiB; it never waits.</summary>
     /// <param name="tail">The offset that the tail has reached.</param>
@@ -81,7 +62,7 @@ internal sealed class SegmentPreparer : IDisposable
         if (ready - tail > lead / 2)
             return;
         // A producer that reaches the end of the ready room is faster than the lead allows for.
-        long limit = ready <= tail + LeadFirst ? Math.Max(LeadMax, _prepareAhead) : _prepareAhead;
+        long limit = ready <= tail + LeadFirst ? Math.Max(LeadMax, prepareAhead) : prepareAhead;
         if (lead < limit)
             // P23 relaxed: as above.
             Volatile.Write(ref _lead, Math.Min(limit, lead * 2));
@@ -103,9 +84,12 @@ internal sealed class SegmentPreparer : IDisposable
     /// <inheritdoc cref="PageDemand.MayWantSinglePages"/>
     public bool MayWantSinglePages => _demand.MayWantSinglePages;
 
-    /// <summary>Prepares the first room, before any producer has asked for it.</summary>
+    /// <summary>Starts the thread. Where it syncs, it prepares the first room before any producer has asked for it.</summary>
     public void Begin(long tail)
     {
+        EnsureStarted();
+        if (sync is null)
+            return;
         // P23 relaxed: only ever raised.
         SharedWord.RaiseTo(ref _tail, tail);
         _noticed.Set();
@@ -120,8 +104,8 @@ internal sealed class SegmentPreparer : IDisposable
         bool goesOn = true;
         for (long from = tail; goesOn && from < target;)
         {
-            _lookForQueue();
-            long to = Math.Min(target, from + Math.Min(LeadMax, _window.SegmentLength));
+            lookWhileWaiting();
+            long to = Math.Min(target, from + Math.Min(LeadMax, window.SegmentLength));
             lock (_work)
                 goesOn = PrepareTo(from, to, _demand.AwaitsFlushes());
             from = to;
@@ -206,7 +190,7 @@ internal sealed class SegmentPreparer : IDisposable
     {
         // P23 relaxed: hints; the shared words are checked before anything is done.
         long tail = Volatile.Read(ref _tail);
-        long lead = Math.Min(Volatile.Read(ref _lead), SegmentsAheadMax * _window.SegmentLength);
+        long lead = Math.Min(Volatile.Read(ref _lead), SegmentsAheadMax * window.SegmentLength);
         long end = tail + lead;
         // In steps, so that what is ready can be used while the next step is under way.
         bool goesOn = true;
@@ -226,19 +210,19 @@ internal sealed class SegmentPreparer : IDisposable
     {
         if (_stopping)
             return false;
-        bool isAll = _allocator.TryEnsureAllocated(target, _look);
+        bool isAll = allocator.TryEnsureAllocated(target, Look);
         if (!isAll)
-            target = Math.Min(target, _allocator.Allocated);
-        for (long start = _window.StartOf(tail); start < target; start += _window.SegmentLength)
+            target = Math.Min(target, allocator.Allocated);
+        for (long start = window.StartOf(tail); start < target; start += window.SegmentLength)
         {
             SegmentMapping? mapping = Hold(start);
             if (mapping is null)
                 return false;
-            _maker.EnsureDirectoryFlushed(start);
+            maker.EnsureDirectoryFlushed(start);
             bool touched = mapping.TouchTo(Math.Max(0, tail - start), Math.Min(target - start, mapping.Usable), singly);
             // The blocks of a recycled segment were written before.
             if (touched && !mapping.IsRecycled)
-                _sync?.Invoke(start);
+                sync?.Invoke(start);
         }
 
         return isAll;
@@ -250,7 +234,7 @@ internal sealed class SegmentPreparer : IDisposable
     {
         if (_held.TryGetValue(start, out SegmentMapping? mapping))
             return mapping;
-        mapping = _window.TryAcquire(start);
+        mapping = window.TryAcquire(start);
         if (mapping is not null)
             _held.Add(start, mapping);
         return mapping;
@@ -262,7 +246,7 @@ internal sealed class SegmentPreparer : IDisposable
         foreach (SegmentMapping mapping in left)
         {
             _held.Remove(mapping.Start);
-            _window.Release(mapping);
+            window.Release(mapping);
         }
     }
 }

@@ -143,11 +143,7 @@ internal sealed unsafe class SegmentWindow(
         }
 
         // Not under the lock: freeing a segment's pages takes milliseconds.
-        foreach (SegmentMapping mapping in removed)
-        {
-            mapping.Unmap();
-            mapping.File.Dispose();
-        }
+        removed.ForEach(Close);
     }
 
     /// <summary>Closes the descriptors of segments that end at or before the durable offset.</summary>
@@ -230,15 +226,8 @@ internal sealed unsafe class SegmentWindow(
                 mapping.References++;
         }
 
-        try
-        {
+        using (new Use(this, mapping))
             mapping?.LetGoOfPages(0, segmentLength);
-        }
-        finally
-        {
-            if (mapping is not null)
-                Release(mapping);
-        }
 
         using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
         for (long at = 0; file is not null && at < segmentLength && goesOn(); at += WriteBackAtOnce)
@@ -260,16 +249,17 @@ internal sealed unsafe class SegmentWindow(
         {
             _isClosed = true;
             _unflushed.Close();
-            foreach (SegmentMapping mapping in _idle)
-            {
-                mapping.Unmap();
-                mapping.File.Dispose();
-            }
-
+            _idle.ForEach(Close);
             _idle.Clear();
             foreach (SegmentMapping mapping in _mapped.Values)
                 mapping.File.Dispose();
         }
+    }
+
+    private static void Close(SegmentMapping mapping)
+    {
+        mapping.Unmap();
+        mapping.File.Dispose();
     }
 
     /// <summary>
@@ -373,18 +363,8 @@ internal sealed unsafe class SegmentWindow(
         throw directory.InUse(name, "A segment's file is locked exclusively", "Find the program that locks it.");
     }
 
-    private SegmentMapping Map(PlatformFile file, long start)
-    {
-        try
-        {
-            return new SegmentMapping(file, start, segmentLength, writable);
-        }
-        catch
-        {
-            file.Dispose();
-            throw;
-        }
-    }
+    private SegmentMapping Map(PlatformFile file, long start) =>
+        file.Into(opened => new SegmentMapping(opened, start, segmentLength, writable));
 
     /// <summary>
     /// Under the lock, when a segment is mapped or unmapped: a queue that only consumes never leads a flush, and would keep the

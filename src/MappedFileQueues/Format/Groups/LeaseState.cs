@@ -68,9 +68,6 @@ internal readonly record struct LeaseBits(ulong Word)
 
     public static LeaseBits Make(uint tag, uint done) => new(done | ((ulong)tag << 32));
 
-    /// <summary>Whether they are those of the state's tag.</summary>
-    public bool IsOf(uint tag) => (Tag & LeaseState.TagMask) == (tag & LeaseState.TagMask);
-
     /// <summary>The 32 bits of a tag of which the state has 24: the nearest one to this word's tag.</summary>
     public uint Widen(uint tag)
     {

@@ -1,6 +1,5 @@
 using System.Diagnostics;
 using MappedFileQueues.Log.Store;
-using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Appending;

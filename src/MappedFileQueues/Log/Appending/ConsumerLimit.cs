@@ -1,9 +1,7 @@
-using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
-using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Log.Appending;

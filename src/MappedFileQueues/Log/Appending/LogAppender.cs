@@ -3,7 +3,6 @@ using System.Runtime.InteropServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Format.Headers;
 using MappedFileQueues.Log.Flushing;
-using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Memory;
 
@@ -14,38 +13,28 @@ namespace MappedFileQueues.Log.Appending;
 /// (one compare with the lane's bound), writes the payload after the header's place, publishes it by storing the header last,
 /// then reads one shared word, the waiters' flag.
 /// </summary>
-internal abstract unsafe class LogAppender : IProducerLanes
+internal abstract unsafe class LogAppender(LogStore store, FlushEngine flusher, SegmentRoller roller) : IProducerLanes
 {
     /// <summary>The result of an append that would go too far beyond the slowest consumer; nothing was written.</summary>
     public const long Full = -1;
 
-    private readonly ulong* _waiterFlag;
+    private readonly ulong* _waiterFlag = store.Wake.Flag;
     private volatile bool _disposed;
     private volatile bool _mustStayMapped;
 
-    protected LogAppender(LogStore store, FlushEngine flusher, SegmentRoller roller)
-    {
-        Store = store;
-        Flusher = flusher;
-        Roller = roller;
-        Checksum = store.Checksum;
-        PayloadLimit = FrameHeader.PayloadLimit(store.Meta.SegmentLength);
-        _waiterFlag = store.Wake.Flag;
-    }
-
     /// <summary>The largest payload of one frame, and the largest claimed length of a batch.</summary>
-    public int PayloadLimit { get; }
+    public int PayloadLimit { get; } = FrameHeader.PayloadLimit(store.Meta.SegmentLength);
 
     /// <summary>Where the next frame would go, as far as this producer knows.</summary>
     public abstract long TailOffset { get; }
 
-    protected LogStore Store { get; }
+    protected LogStore Store { get; } = store;
 
-    protected FlushEngine Flusher { get; }
+    protected FlushEngine Flusher { get; } = flusher;
 
-    protected SegmentRoller Roller { get; }
+    protected SegmentRoller Roller { get; } = roller;
 
-    protected FrameChecksum Checksum { get; }
+    protected FrameChecksum Checksum { get; } = store.Checksum;
 
     /// <summary>No call begins any more.</summary>
     public bool IsDisposed => _disposed;

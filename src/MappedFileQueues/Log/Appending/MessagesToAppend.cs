@@ -25,7 +25,7 @@ internal readonly ref struct MessagesToAppend
     /// <summary>One message, which may be empty.</summary>
     /// <param name="message">The message.</param>
     /// <param name="block">Its header block; empty for none.</param>
-    public MessagesToAppend(ReadOnlySpan<byte> message, ReadOnlySpan<byte> block)
+    public MessagesToAppend(ReadOnlySpan<byte> message, ReadOnlySpan<byte> block = default)
     {
         _bytes = message;
         _block = block;
@@ -36,7 +36,7 @@ internal readonly ref struct MessagesToAppend
     /// <param name="messages">The messages.</param>
     /// <param name="messageLength">The length of each; more than 0.</param>
     /// <param name="block">The header block of each.</param>
-    public MessagesToAppend(ReadOnlySpan<byte> messages, int messageLength, ReadOnlySpan<byte> block)
+    public MessagesToAppend(ReadOnlySpan<byte> messages, int messageLength, ReadOnlySpan<byte> block = default)
     {
         _bytes = messages;
         _messageLength = messageLength;
@@ -45,7 +45,7 @@ internal readonly ref struct MessagesToAppend
     }
 
     /// <summary>A batch of messages of any lengths; at least one.</summary>
-    public MessagesToAppend(ReadOnlySpan<ReadOnlyMemory<byte>> messages, ReadOnlySpan<byte> block)
+    public MessagesToAppend(ReadOnlySpan<ReadOnlyMemory<byte>> messages, ReadOnlySpan<byte> block = default)
     {
         _list = messages;
         _block = block;
@@ -70,6 +70,13 @@ internal readonly ref struct MessagesToAppend
         _ofAll = ofAll;
         _firstNumber = firstNumber;
         _stamps = stamps;
+    }
+
+    /// <summary>The same messages, each with a header block.</summary>
+    public MessagesToAppend(in MessagesToAppend messages, ReadOnlySpan<byte> block)
+    {
+        this = messages;
+        _block = block;
     }
 
     public int Count { get; }

@@ -5,7 +5,6 @@ using MappedFileQueues.Log.Flushing;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
-using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Appending;
 

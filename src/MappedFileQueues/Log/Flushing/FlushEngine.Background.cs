@@ -3,8 +3,6 @@ using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
-using MappedFileQueues.Platform;
-using MappedFileQueues.Segments;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Flushing;

@@ -3,7 +3,6 @@ using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Store;
-using MappedFileQueues.Memory;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Flushing;

@@ -1,5 +1,4 @@
 using MappedFileQueues.Log.Store;
-using MappedFileQueues.Memory;
 
 namespace MappedFileQueues.Log.Flushing;
 

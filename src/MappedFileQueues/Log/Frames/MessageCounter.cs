@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.Store;
 using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Log.Frames;
@@ -8,7 +9,7 @@ namespace MappedFileQueues.Log.Frames;
 /// would count abandoned claims and the rest of a segment that was too short for a batch (decision 23). Each segment begins with
 /// a frame, so segments are counted one by one, and one that is removed meanwhile does not end the count.
 /// </summary>
-internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum)
+internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta)
 {
     /// <summary>The messages of each segment, in order.</summary>
     private readonly List<(long Start, long? Count)> _counts = [];
@@ -17,9 +18,9 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
     private long _to;
 
     /// <summary>The messages between two places that are frames' starts; null when damage is in the way.</summary>
-    public static long? Count(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long from, long to)
+    public static long? Count(HeldDirectory directory, StoreMeta meta, long from, long to)
     {
-        var counter = new MessageCounter(directory, meta, checksum);
+        var counter = new MessageCounter(directory, meta);
         counter.Count(from, to);
         return counter.CountFrom(from, logStart: 0);
     }
@@ -59,21 +60,20 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
     /// </summary>
     /// <param name="count">How many.</param>
     /// <param name="end">The end of the published messages.</param>
-    /// <param name="findLogStart">The log start now; retention may raise it meanwhile.</param>
-    /// <param name="corrupt">Makes the exception for a header that leads nowhere.</param>
-    public long FindFromEnd(long count, long end, Func<long> findLogStart, Func<long, Exception> corrupt)
+    /// <param name="log">The log; retention may raise its start meanwhile.</param>
+    public long FindFromEnd(long count, long end, LogView log)
     {
         while (count > 0)
         {
-            long logStart = findLogStart();
+            long logStart = log.LogStart;
             if (end <= logStart)
                 return logStart;
             long from = Math.Max(meta.StartOf(end - 1), logStart);
             if (!TryWalk(from, end, long.MaxValue, out long found, out long at)
                 || (found >= count && !TryWalk(from, end, found - count, out _, out at)))
             {
-                if (findLogStart() == logStart)
-                    throw corrupt(at);
+                if (log.LogStart == logStart)
+                    throw log.CorruptUnlessReplaced(at);
                 continue;
             }
 
@@ -103,7 +103,7 @@ internal sealed class MessageCounter(HeldDirectory directory, StoreMeta meta, Fr
         using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
         if (file is null)
             return false;
-        var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+        var scanner = new SegmentScanner(file, start, meta.SegmentLength, meta.Checksum);
         while (at < to && scanner.TryReadHeader(at - start, out ulong header))
         {
             FrameState state = FrameHeader.State(header);

@@ -26,8 +26,6 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
 
     public long Start => start;
 
-    public long SegmentLength => segmentLength;
-
     /// <summary>The header at a position; 0 beyond the end of the file.</summary>
     public ulong HeaderAt(long position)
     {

@@ -9,26 +9,25 @@ namespace MappedFileQueues.Log.Frames;
 internal static class WholeFrames
 {
     /// <summary>Whether such a frame begins at an offset.</summary>
-    public static bool Begins(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long offset)
+    public static bool Begins(HeldDirectory directory, StoreMeta meta, long offset)
     {
         long start = meta.StartOf(offset);
         using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
         if (file is null)
             return false;
-        var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+        var scanner = new SegmentScanner(file, start, meta.SegmentLength, meta.Checksum);
         return scanner.TryReadHeader(offset - start, out ulong header)
             && FrameHeader.State(header) != FrameState.Claimed && scanner.IsWhole(header, offset - start);
     }
 
     /// <summary>Whether such a frame begins in [from, to) of a segment.</summary>
-    public static bool IsAnyIn(
-        HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long start, long from, long to)
+    public static bool IsAnyIn(HeldDirectory directory, StoreMeta meta, long start, long from, long to)
     {
         using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
         if (file is null)
             return false;
-        var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
-        var sums = new RangeChecksum(file, start, from, checksum);
+        var scanner = new SegmentScanner(file, start, meta.SegmentLength, meta.Checksum);
+        var sums = new RangeChecksum(file, start, from, meta.Checksum);
         for (long at = from; (at = scanner.FindNonZeroData(at, to)) >= 0; at += FrameHeader.Size)
         {
             at -= at % FrameHeader.Size;

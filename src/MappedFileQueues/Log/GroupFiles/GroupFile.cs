@@ -1,6 +1,5 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Format.Groups;
-using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Threads;
@@ -12,7 +11,11 @@ namespace MappedFileQueues.Log.GroupFiles;
 /// comes last, under `open`. All blocks of the table are allocated before it is mapped, so a full disk is an error when the group
 /// is made, not the end of a member.
 /// </summary>
-internal sealed class GroupFile : IDisposable
+/// <param name="directory">The store.</param>
+/// <param name="name">The group's name.</param>
+/// <param name="held">The lock of the name.</param>
+/// <param name="region">The table.</param>
+internal sealed class GroupFile(HeldDirectory directory, string name, PlatformLock held, MappedRegion region) : IDisposable
 {
     /// <summary>
     /// How long a save waits for another one, which may be that of a stopped process, where somebody waits for this one: the end
@@ -20,23 +23,15 @@ internal sealed class GroupFile : IDisposable
     /// </summary>
     public static readonly TimeSpan SaveWaitMax = TimeSpan.FromSeconds(2);
 
-    private readonly HeldDirectory _directory;
-    private readonly PlatformLock _name;
-    private readonly MappedRegion _region;
-
-    private GroupFile(HeldDirectory directory, string name, PlatformLock held, MappedRegion region)
-    {
-        (_directory, Name, _name, _region) = (directory, name, held, region);
-        Table = new GroupTable(region);
-    }
+    private readonly PlatformLock _name = held;
 
     /// <summary>The group's name.</summary>
-    public string Name { get; }
+    public string Name => name;
 
     /// <summary>The name of its file.</summary>
     public string File => StoreNames.Group(Name);
 
-    public GroupTable Table { get; }
+    public GroupTable Table { get; } = new(region);
 
     /// <summary>The groups of a store, by name.</summary>
     public static IEnumerable<string> Names(HeldDirectory directory) =>
@@ -107,21 +102,17 @@ internal sealed class GroupFile : IDisposable
         // First: after a power loss a table without it would be of no use.
         WriteSaved(directory, storeId, name, saved ?? group);
         ProtocolSteps.Reach(ProtocolStep.GroupSavedMade);
-        WholeFile.Write(directory, StoreNames.Group(name), file => GroupImage.Write(file, storeId, group, made, clock));
-        WholeFile.Install(directory, StoreNames.Group(name));
+        WholeFile.Replace(directory, StoreNames.Group(name), file => GroupImage.Write(file, storeId, group, made, clock));
         ProtocolSteps.Reach(ProtocolStep.GroupMade);
     }
 
     /// <summary>Writes what a power loss leaves of a group. One at a time: no older scan may replace a younger one.</summary>
-    public static void WriteSaved(HeldDirectory directory, Guid storeId, string name, SavedGroup group)
-    {
-        WholeFile.Write(directory, StoreNames.SavedGroup(name), file => file.WriteAt(group.ToBytes(storeId), 0));
-        WholeFile.Install(directory, StoreNames.SavedGroup(name));
-    }
+    public static void WriteSaved(HeldDirectory directory, Guid storeId, string name, SavedGroup group) =>
+        WholeFile.Replace(directory, StoreNames.SavedGroup(name), file => file.WriteAt(group.ToBytes(storeId), 0));
 
     /// <summary>Saves the group as it is now. Any thread and process.</summary>
     public void Save(Guid storeId, long epoch, GroupClock clock, TimeSpan timeout, LockWaits? waits = null) =>
-        Save(_directory, storeId, Name, Table, epoch, clock, timeout, waits);
+        Save(directory, storeId, Name, Table, epoch, clock, timeout, waits);
 
     /// <inheritdoc cref="Save(Guid, long, GroupClock, TimeSpan, LockWaits)"/>
     public static void Save(
@@ -161,7 +152,7 @@ internal sealed class GroupFile : IDisposable
     /// <summary>Unmaps the table; releases the name last.</summary>
     public void Dispose()
     {
-        _region.Dispose();
+        region.Dispose();
         _name.Dispose();
     }
 

@@ -1,6 +1,5 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Format.Groups;
-using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 
@@ -52,7 +51,7 @@ internal sealed class GroupRecovery(HeldDirectory directory, Guid storeId, TimeP
                 using MappedRegion? region = GroupFile.MapForReading(directory, storeId, StoreNames.Group(name));
                 if (region is null)
                     continue;
-                GroupScan.ReadNext(new GroupTable(region), StoreNames.Group(name), out long end);
+                GroupScan.ReadNext(new GroupTable(region), StoreNames.Group(name), out _, out long end);
                 if (isAstray(end))
                     return true;
             }
@@ -90,15 +89,14 @@ internal sealed class GroupRecovery(HeldDirectory directory, Guid storeId, TimeP
 
     private static void ForgetOwners(GroupTable table)
     {
-        for (int range = 0; range < table.UsedRanges; range++)
-            ForgetOwner(table, range);
-        for (int number = 0; number < table.UsedSingles; number++)
-            ForgetOwner(table, GroupTable.Single(number));
+        foreach ((int range, LeaseState state) in table.Ranges)
+            ForgetOwner(table, range, state);
+        foreach ((int single, LeaseState state) in table.Singles)
+            ForgetOwner(table, single, state);
     }
 
-    private static void ForgetOwner(GroupTable table, int record)
+    private static void ForgetOwner(GroupTable table, int record, LeaseState state)
     {
-        LeaseState state = table.State(record);
         if (state.Kind is LeaseKind.Held or LeaseKind.Filling)
             table.TryChange(record, state, state.With(state.Kind, owner: 0));
     }
@@ -122,15 +120,9 @@ internal sealed class GroupRecovery(HeldDirectory directory, Guid storeId, TimeP
     }
 
     /// <summary>What dead makers have left, and the copies of groups that were never made, or are removed.</summary>
-    private void RemoveLeftovers()
-    {
-        foreach (string file in directory.List(StoreNames.Groups))
-        {
-            bool isLeftover = file.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal)
-                || (file.EndsWith(StoreNames.SavedGroupSuffix, StringComparison.Ordinal)
-                    && !GroupFile.Exists(directory, file[..^StoreNames.SavedGroupSuffix.Length]));
-            if (isLeftover)
-                directory.Delete($"{StoreNames.Groups}/{file}");
-        }
-    }
+    private void RemoveLeftovers() => directory.DeleteWhere(
+        StoreNames.Groups,
+        file => file.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal)
+            || (file.EndsWith(StoreNames.SavedGroupSuffix, StringComparison.Ordinal)
+                && !GroupFile.Exists(directory, file[..^StoreNames.SavedGroupSuffix.Length])));
 }

@@ -73,7 +73,7 @@ internal static class GroupScan
     {
         if (PlantedFaults.Has(PlantedFault.GroupFloorSinglesFirst))
             ScanSingles(table, file, long.MaxValue, found);
-        NextWord next = ReadNext(table, file, out long end);
+        NextWord next = ReadNext(table, file, out _, out long end);
         ProtocolSteps.Reach(ProtocolStep.GroupNextScanned);
         int used = table.UsedRanges;
         for (int range = 0; range < used; range++)
@@ -159,13 +159,15 @@ internal static class GroupScan
 
     /// <summary>Where everything up to is handed out; read between two equal reads of `next`.</summary>
     /// <exception cref="QueueCorruptException">It names no record, or an end that cannot be.</exception>
-    public static NextWord ReadNext(GroupTable table, string file, out long end)
+    public static NextWord ReadNext(GroupTable table, string file, out LeaseState state, out long end)
     {
         while (true)
         {
             NextWord next = table.Next;
             if (next.Record >= GroupLayout.RangeCount)
                 throw Corrupt(file, next.Record, "record of the last hand-out", next.Record);
+            // Between the two looks: later it may be that of another use of the record, which was never confirmed.
+            state = table.State(next.Record);
             end = table.End(next.Record);
             if (table.Next != next)
                 continue;

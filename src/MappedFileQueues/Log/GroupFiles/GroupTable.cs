@@ -1,5 +1,4 @@
 using System.Diagnostics;
-using System.Runtime.InteropServices;
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Memory;
 
@@ -28,10 +27,6 @@ internal sealed unsafe class GroupTable(MappedRegion region)
 
     /// <summary>The head of the page.</summary>
     public ReadOnlySpan<byte> Head => new(_start, GroupLayout.HeadLength);
-
-    /// <summary>When the group was made.</summary>
-    public DateTimeOffset Made => DateTimeOffset.FromUnixTimeMilliseconds(
-        Math.Clamp(MemoryMarshal.Read<long>(Head[32..]), 0, DateTimeOffset.MaxValue.ToUnixTimeMilliseconds()));
 
     // P50 acquire: then the words of its record; pairs with P50 full in TryMoveNext.
     public NextWord Next => new(SharedWord.ReadAcquire(Word(GroupLayout.NextAt)));
@@ -196,6 +191,12 @@ internal sealed unsafe class GroupTable(MappedRegion region)
     public void Add(int position, int count) =>
         SharedWord.Add(Word(position), (ulong)count); // P55 relaxed: information.
 
+    /// <summary>The ranges that were ever used, each with its state when it comes.</summary>
+    public Records Ranges => new(this, 0, UsedRanges);
+
+    /// <summary>The singles that were ever used, each with its state when it comes.</summary>
+    public Records Singles => new(this, GroupLayout.RangeCount, UsedSingles);
+
     // P54 acquire: pairs with P54 full in RaiseUsed.
     private ulong Used => SharedWord.ReadAcquire(Word(GroupLayout.UsedAt));
 
@@ -206,4 +207,15 @@ internal sealed unsafe class GroupTable(MappedRegion region)
     }
 
     private ulong* Word(int position) => (ulong*)(_start + position);
+
+    public struct Records(GroupTable table, int first, int count)
+    {
+        private int _record = first - 1;
+
+        public readonly (int Record, LeaseState State) Current => (_record, table.State(_record));
+
+        public readonly Records GetEnumerator() => this;
+
+        public bool MoveNext() => ++_record < first + count;
+    }
 }

@@ -32,8 +32,6 @@ internal sealed class GroupLease
 
     public int Deliveries { get; set; }
 
-    public int LeftCount => BitOperations.PopCount(Left);
-
     /// <summary>The message at an offset; -1 when it is not in hand.</summary>
     public int Find(long offset)
     {

@@ -65,32 +65,18 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
     /// <summary>Wakes members that wait for a free range.</summary>
     public WakeSignal Room { get; } = new(store.Os, store.Control, table.RoomSequence, table.RoomFlag);
 
-    public uint Owner => owner;
-
     /// <summary>Hand out, steps 1 and 2.</summary>
     /// <param name="end">Where the next message is searched.</param>
     /// <returns>What <see cref="TryHandOut"/> needs.</returns>
     public NextWord ReadNext(out long end)
     {
-        while (true)
-        {
-            NextWord next = table.Next;
-            if (next.Record >= GroupLayout.RangeCount)
-                throw GroupScan.Corrupt(file, next.Record, "record of the last hand-out", next.Record);
-            // Between the two looks: later it may be that of another use of the record, which was never confirmed.
-            LeaseState state = table.State(next.Record);
-            end = table.End(next.Record);
-            if (table.Next != next)
-                continue;
-            if (!GroupLayout.IsOffset(end))
-                throw GroupScan.Corrupt(file, next.Record, "end of the last hand-out", end);
-            ProtocolSteps.Reach(ProtocolStep.GroupNextRead);
-            if (PlantedFaults.Has(PlantedFault.GroupStateReadLate))
-                state = table.State(next.Record);
-            if (state.Kind == LeaseKind.Filling && !PlantedFaults.Has(PlantedFault.GroupNotConfirmed))
-                table.TryChange(next.Record, state, state.With(LeaseKind.Held, state.Owner));
-            return next;
-        }
+        NextWord next = GroupScan.ReadNext(table, file, out LeaseState state, out end);
+        ProtocolSteps.Reach(ProtocolStep.GroupNextRead);
+        if (PlantedFaults.Has(PlantedFault.GroupStateReadLate))
+            state = table.State(next.Record);
+        if (state.Kind == LeaseKind.Filling && !PlantedFaults.Has(PlantedFault.GroupNotConfirmed))
+            table.TryChange(next.Record, state, state.With(LeaseKind.Held, state.Owner));
+        return next;
     }
 
     /// <summary>Hand out, step 4, first half: a free range, which is kept until it is used; false when none is.</summary>
@@ -267,11 +253,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             long offset = long.MaxValue;
             int found = -1;
             LeaseState foundState = default;
-            int used = table.UsedSingles;
-            for (int number = 0; number < used; number++)
+            foreach ((int single, LeaseState state) in table.Singles)
             {
-                int single = GroupTable.Single(number);
-                LeaseState state = table.State(single);
                 if (state.Kind != LeaseKind.Waiting)
                     continue;
                 long due = table.Due(single).DueFor(state.Tag);
@@ -302,11 +285,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
     /// <summary>Whether a returned message may be taken now.</summary>
     public bool IsAnyDue(long nowMs)
     {
-        int used = table.UsedSingles;
-        for (int number = 0; number < used; number++)
+        foreach ((int single, LeaseState state) in table.Singles)
         {
-            int single = GroupTable.Single(number);
-            LeaseState state = table.State(single);
             if (state.Kind == LeaseKind.Waiting && table.Due(single).DueFor(state.Tag) <= nowMs)
                 return true;
         }
@@ -323,10 +303,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
         _gone.Clear();
         bool hasChanged = false;
         bool othersHold = false;
-        int used = table.UsedRanges;
-        for (int range = 0; range < used; range++)
+        foreach ((int range, LeaseState state) in table.Ranges)
         {
-            LeaseState state = table.State(range);
             if (state.Kind is not (LeaseKind.Held or LeaseKind.Filling) || state.Owner == owner)
                 continue;
             bool isGone = IsGone(state.Owner);
@@ -342,15 +320,13 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             hasChanged = true;
         }
 
-        used = table.UsedSingles;
-        for (int number = 0; number < used; number++)
-            LookAtSingle(GroupTable.Single(number), ref hasChanged, ref othersHold);
+        foreach ((int single, LeaseState state) in table.Singles)
+            LookAtSingle(single, state, ref hasChanged, ref othersHold);
         return new GroupLook(hasChanged, othersHold);
     }
 
-    private void LookAtSingle(int single, ref bool hasChanged, ref bool othersHold)
+    private void LookAtSingle(int single, LeaseState state, ref bool hasChanged, ref bool othersHold)
     {
-        LeaseState state = table.State(single);
         if (state.Kind == LeaseKind.Waiting)
             // Whoever gave it back may have died before this.
             table.LowerEarliestDue(table.Due(single).DueFor(state.Tag));
@@ -386,9 +362,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
     {
         _gone.Clear();
         int count = 0;
-        for (int range = 0; range < table.UsedRanges; range++)
+        foreach ((int range, LeaseState state) in table.Ranges)
         {
-            LeaseState state = table.State(range);
             if (state.Kind is not (LeaseKind.Held or LeaseKind.Filling) || state.Owner != fenced
                 || (state.Kind == LeaseKind.Filling && table.Next.Record != range))
                 continue;
@@ -396,10 +371,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             count++;
         }
 
-        for (int number = 0; number < table.UsedSingles; number++)
+        foreach ((int single, LeaseState state) in table.Singles)
         {
-            int single = GroupTable.Single(number);
-            LeaseState state = table.State(single);
             if (state.Kind != LeaseKind.Held || state.Owner != fenced
                 || !table.TryChange(single, state, LeaseState.Make(LeaseKind.Waiting, 0, state.Tag + 1, state.Deliveries)))
                 continue;
@@ -504,11 +477,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
     /// <summary>Take over, step 3: what the owner before, or one before that, has half given back.</summary>
     private void Settle(int range, long start, long end, ReadOnlySpan<long> offsets, uint done)
     {
-        int used = table.UsedSingles;
-        for (int number = 0; number < used; number++)
+        foreach ((int single, LeaseState state) in table.Singles)
         {
-            int single = GroupTable.Single(number);
-            LeaseState state = table.State(single);
             if (state.Kind != LeaseKind.Filling || state.Owner == owner
                 || !table.IsHalfMade(single, state, out SingleContent content) || content.Parent != range)
                 continue;

@@ -159,9 +159,7 @@ internal sealed unsafe partial class GroupMember
         long began, int countMax, TimeSpan timeout, CancellationToken cancellationToken, out GroupLease lease)
     {
         lease = null!;
-        TimeSpan spin = _store.Settings.SpinDuration;
-        if (timeout != Timeout.InfiniteTimeSpan && (spin == Timeout.InfiniteTimeSpan || spin > timeout))
-            spin = timeout;
+        TimeSpan spin = WakeSignal.Shorter(_store.Settings.SpinDuration, timeout);
         if (spin == TimeSpan.Zero)
             return false;
         long looked = began;
@@ -226,7 +224,7 @@ internal sealed unsafe partial class GroupMember
         private bool IsMessageThere()
         {
             LogReader walker = member._walker;
-            GroupScan.ReadNext(member._leases.Table, member._file.File, out long end);
+            GroupScan.ReadNext(member._leases.Table, member._file.File, out _, out long end);
             try
             {
                 // After padding it stays where the last walk came to.

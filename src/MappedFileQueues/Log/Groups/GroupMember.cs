@@ -1,5 +1,3 @@
-using MappedFileQueues.Format;
-using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Retention;
@@ -107,8 +105,6 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
         _untilThere = new ReusedWait<bool>(this, (out isThere) => isThere = IsMessageThere());
         around.Saver.Add(this);
     }
-
-    public LogStore Store => _store;
 
     /// <summary>The guard of its calls, and the reader of its messages.</summary>
     public LogReader Reader => _reader;
@@ -273,23 +269,6 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
             GiveBackLastCall();
             throw;
         }
-    }
-
-    /// <summary>The header block of the message that was shown last, in the mapping; empty when there is none.</summary>
-    public ReadOnlySpan<byte> GetHeaderBlock()
-    {
-        using LogReader.Call call = _reader.EnterLongCall();
-        ThrowIfBarred();
-        _reader.NoteSpan();
-        return _reader.HeaderBlockInHand;
-    }
-
-    /// <summary>A copy of the headers of the message that was shown last; null when there are none.</summary>
-    public MessageHeaders? CopyHeaders()
-    {
-        using LogReader.Call call = _reader.EnterLongCall();
-        ThrowIfBarred();
-        return _reader.CopyHeaders();
     }
 
     private void GiveBackLastCall()

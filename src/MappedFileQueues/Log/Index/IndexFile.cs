@@ -11,7 +11,11 @@ namespace MappedFileQueues.Log.Index;
 /// `offset/index`, open for a few reads or writes at positions. It is never mapped: a full disk or a bad sector is an error here,
 /// and an error only means that there is no hint. Written under the flush lock, or by a lone opener.
 /// </summary>
-internal sealed class IndexFile : IDisposable
+/// <param name="file">The file.</param>
+/// <param name="meta">The store's meta page.</param>
+/// <param name="page">The file's first page.</param>
+/// <param name="counted">The place up to which messages are counted, as the file has it.</param>
+internal sealed class IndexFile(PlatformFile file, StoreMeta meta, IndexPage page, IndexEntry? counted = null) : IDisposable
 {
     /// <summary>Entries are read in blocks of this many: neighbours are asked for next.</summary>
     private const int BlockEntries = 128;
@@ -19,18 +23,13 @@ internal sealed class IndexFile : IDisposable
     /// <summary>After this many places where the log is another one, the index is taken for useless.</summary>
     private const int MistrustedMax = 32;
 
-    private readonly PlatformFile _file;
-    private readonly StoreMeta _meta;
     private readonly byte[] _block = new byte[BlockEntries * IndexEntry.Length];
     private long _blockAt = -1;
 
-    private IndexFile(PlatformFile file, StoreMeta meta, IndexPage page, IndexEntry? counted = null) =>
-        (_file, _meta, Page, Counted) = (file, meta, page, counted);
-
-    public IndexPage Page { get; }
+    public IndexPage Page => page;
 
     /// <summary>The place up to which messages were counted when the file was opened; null when it did not tell.</summary>
-    public IndexEntry? Counted { get; private set; }
+    public IndexEntry? Counted { get; private set; } = counted;
 
     /// <summary>Null when there is no index of this store that can be read.</summary>
     public static IndexFile? TryOpen(HeldDirectory directory, StoreMeta meta, FileOpening opening = FileOpening.Read) =>
@@ -90,12 +89,10 @@ internal sealed class IndexFile : IDisposable
     /// counted, or the origin. The log there is what the index speaks of: a whole frame begins there. Null when there is none.
     /// </summary>
     /// <param name="directory">The store.</param>
-    /// <param name="checksum">The checksum of its frames.</param>
     /// <param name="logStart">The log start, or a later place to begin at.</param>
     /// <param name="end">The end of what is published, or an earlier place to end at.</param>
     /// <param name="isBefore">Whether a place is before it. True for all places up to one, false for those after it.</param>
-    public IndexEntry? FindPlace(
-        HeldDirectory directory, FrameChecksum checksum, long logStart, long end, Func<IndexEntry, bool> isBefore)
+    public IndexEntry? FindPlace(HeldDirectory directory, long logStart, long end, Func<IndexEntry, bool> isBefore)
     {
         IndexEntry? counted = Counted is { } place && place.Offset >= logStart && place.Offset <= end && isBefore(place)
             ? place
@@ -108,32 +105,32 @@ internal sealed class IndexFile : IDisposable
                 (entry, counted) = (counted, null);
             if (entry is not { } found)
                 break;
-            if (found.Offset == end || IsThere(directory, checksum, found.Offset))
+            if (found.Offset == end || IsThere(directory, found.Offset))
                 return found;
             last = Math.Min(last, found.Offset - 1);
         }
 
         var origin = new IndexEntry(Page.Origin, 0, IndexEntry.NoTime);
         return Page.Origin >= logStart && Page.Origin <= end && isBefore(origin)
-            && (Page.Origin == end || IsThere(directory, checksum, Page.Origin))
+            && (Page.Origin == end || IsThere(directory, Page.Origin))
             ? origin
             : null;
     }
 
     /// <summary>The first place from an offset on, up to another; as <see cref="FindPlace"/>.</summary>
-    public IndexEntry? FindFirstPlace(HeldDirectory directory, FrameChecksum checksum, long logStart, long end)
+    public IndexEntry? FindFirstPlace(HeldDirectory directory, long logStart, long end)
     {
         long first = logStart;
         for (int i = 0; i < MistrustedMax; i++)
         {
             if (FindFirst(first, end) is not { } entry)
                 break;
-            if (IsThere(directory, checksum, entry.Offset))
+            if (IsThere(directory, entry.Offset))
                 return entry;
             first = entry.Offset + 1;
         }
 
-        return FindPlace(directory, checksum, logStart, end, static _ => true);
+        return FindPlace(directory, logStart, end, static _ => true);
     }
 
     /// <summary>Whether there is an entry for the step that an offset is in, at it or before it.</summary>
@@ -155,12 +152,12 @@ internal sealed class IndexFile : IDisposable
             while (count < entries.Length && Page.StepOf(entries[count].Offset) < end)
             {
                 int at = (int)(Page.StepOf(entries[count].Offset) - first) * IndexEntry.Length;
-                entries[count].Write(bytes.AsSpan(at, IndexEntry.Length), Page.Series, _meta.LogId);
+                entries[count].Write(bytes.AsSpan(at, IndexEntry.Length), Page.Series, meta.LogId);
                 count++;
             }
 
             int length = (int)(Page.StepOf(entries[count - 1].Offset) - first + 1) * IndexEntry.Length;
-            _file.WriteAt(bytes.AsSpan(0, length), Page.PositionOf(first));
+            file.WriteAt(bytes.AsSpan(0, length), Page.PositionOf(first));
             entries = entries[count..];
         }
 
@@ -171,8 +168,8 @@ internal sealed class IndexFile : IDisposable
     public void WriteCounted(IndexEntry entry)
     {
         Span<byte> bytes = stackalloc byte[IndexEntry.Length];
-        entry.Write(bytes, Page.Series, _meta.LogId);
-        _file.WriteAt(bytes, IndexPage.CountedAt);
+        entry.Write(bytes, Page.Series, meta.LogId);
+        file.WriteAt(bytes, IndexPage.CountedAt);
         Counted = entry;
     }
 
@@ -182,7 +179,7 @@ internal sealed class IndexFile : IDisposable
     /// </summary>
     public void CopyTo(HeldDirectory directory, StoreMeta meta, IndexPage page, long from, long to)
     {
-        WholeFile.Write(directory, StoreNames.Index, file =>
+        WholeFile.Replace(directory, StoreNames.Index, file =>
         {
             file.WriteAt(page.ToBytes(), 0);
             var made = new IndexFile(file, meta, page);
@@ -201,7 +198,6 @@ internal sealed class IndexFile : IDisposable
             if (Counted is { } counted && counted.Offset >= from && counted.Offset <= to)
                 made.WriteCounted(counted);
         });
-        WholeFile.Install(directory, StoreNames.Index);
     }
 
     /// <summary>Clears what speaks of places at the tail or beyond it; survives a power loss when it returns.</summary>
@@ -210,17 +206,17 @@ internal sealed class IndexFile : IDisposable
         byte[] zeros = new byte[IndexEntry.Length];
         bool hasCleared = Counted?.Offset > tail;
         if (hasCleared)
-            _file.WriteAt(zeros, IndexPage.CountedAt);
+            file.WriteAt(zeros, IndexPage.CountedAt);
         long end = Page.PositionOf((1L << Page.CountBits) - 1) + IndexEntry.Length;
-        for (long at = IndexPage.Length; (at = _file.FindData(at)) < end;)
+        for (long at = IndexPage.Length; (at = file.FindData(at)) < end;)
         {
             at -= at % IndexEntry.Length;
-            int read = _file.ReadAt(_block, at);
+            int read = file.ReadAt(_block, at);
             for (int i = 0; i + IndexEntry.Length <= read; i += IndexEntry.Length)
             {
                 if (IndexEntry.OffsetOf(_block.AsSpan(i)) < Math.Max(tail, 1))
                     continue;
-                _file.WriteAt(zeros, at + i);
+                file.WriteAt(zeros, at + i);
                 hasCleared = true;
             }
 
@@ -231,13 +227,13 @@ internal sealed class IndexFile : IDisposable
 
         _blockAt = -1;
         if (hasCleared)
-            _file.FlushData();
+            file.FlushData();
     }
 
-    public void Dispose() => _file.Dispose();
+    public void Dispose() => file.Dispose();
 
-    private bool IsThere(HeldDirectory directory, FrameChecksum checksum, long offset) =>
-        PlantedFaults.Has(PlantedFault.IndexStaleTrusted) || WholeFrames.Begins(directory, _meta, checksum, offset);
+    private bool IsThere(HeldDirectory directory, long offset) =>
+        PlantedFaults.Has(PlantedFault.IndexStaleTrusted) || WholeFrames.Begins(directory, meta, offset);
 
     /// <summary>The last entry between two offsets that is before what is looked for: by halves, because entries rise.</summary>
     private IndexEntry? FindLastBefore(long logStart, long end, Func<IndexEntry, bool> isBefore)
@@ -301,7 +297,7 @@ internal sealed class IndexFile : IDisposable
         if (blockAt != _blockAt && !TryReadBlock(blockAt))
             return null;
         IndexEntry? entry = IndexEntry.Parse(
-            _block.AsSpan((int)(position - blockAt), IndexEntry.Length), Page.Series, _meta.LogId);
+            _block.AsSpan((int)(position - blockAt), IndexEntry.Length), Page.Series, meta.LogId);
         return entry is { } found && Page.StepOf(found.Offset) == step ? found : null;
     }
 
@@ -310,7 +306,7 @@ internal sealed class IndexFile : IDisposable
         _blockAt = -1;
         try
         {
-            int read = _file.ReadAt(_block, blockAt);
+            int read = file.ReadAt(_block, blockAt);
             _block.AsSpan(read).Clear();
             _blockAt = blockAt;
             return true;

@@ -151,7 +151,7 @@ internal sealed class IndexKeeper(LogStore store)
                 return file is not null;
         }
 
-        IndexEntry? place = file?.FindPlace(store.Directory, store.Checksum, logStart, goal, static _ => true);
+        IndexEntry? place = file?.FindPlace(store.Directory, logStart, goal, static _ => true);
         if (isOwnIn && file?.Page == _page && !(place?.Offset > _counted.Offset))
             return true;
         if (place is null)

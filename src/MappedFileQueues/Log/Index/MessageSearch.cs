@@ -16,11 +16,10 @@ namespace MappedFileQueues.Log.Index;
 /// </summary>
 /// <param name="directory">The store.</param>
 /// <param name="meta">Its geometry.</param>
-/// <param name="checksum">The checksum of its frames.</param>
 /// <param name="findLogStart">The log start now; retention may raise it meanwhile.</param>
 /// <param name="corrupt">Makes the exception for a header that leads nowhere.</param>
 internal sealed class MessageSearch(
-    HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, Func<long> findLogStart, Func<long, Exception> corrupt)
+    HeldDirectory directory, StoreMeta meta, Func<long> findLogStart, Func<long, Exception> corrupt)
     : IDisposable
 {
     private readonly IndexFile? _index = IndexFile.TryOpen(directory, meta);
@@ -32,7 +31,7 @@ internal sealed class MessageSearch(
     private (long Offset, long Number) _atLogStart = (-1, 0);
 
     public MessageSearch(LogView log)
-        : this(log.Directory, log.Meta, log.Checksum, () => log.LogStart, log.CorruptUnlessReplaced)
+        : this(log.Directory, log.Meta, () => log.LogStart, log.CorruptUnlessReplaced)
     {
     }
 
@@ -149,7 +148,7 @@ internal sealed class MessageSearch(
         DateTimeOffset? time = message.Time == IndexEntry.NoTime ? null : message.AsTime();
         DateTimeOffset? mark = TimeMarks.TimeOf(marks, message.Offset);
         // A place after the message, and a mark after it, are of a time at which it was there; a mark is in whole milliseconds.
-        time ??= Earlier(_index?.FindFirstPlace(directory, checksum, message.Offset + 1, end)?.AsTime(),
+        time ??= Earlier(_index?.FindFirstPlace(directory, message.Offset + 1, end)?.AsTime(),
             mark < now ? mark.Value.AddMilliseconds(1) : mark);
         return time is null ? null : now > time ? now - time : TimeSpan.Zero;
     }
@@ -166,7 +165,7 @@ internal sealed class MessageSearch(
     }
 
     private IndexEntry? FindPlace(long logStart, long end, Func<IndexEntry, bool> isBefore) =>
-        _index?.FindPlace(directory, checksum, logStart, end, isBefore);
+        _index?.FindPlace(directory, logStart, end, isBefore);
 
     /// <summary>The place in the index before what is wanted, or else the log start with its number.</summary>
     private bool TryGetStart(long logStart, long end, Func<IndexEntry, bool> isBefore, out IndexEntry from, out long at)
@@ -185,7 +184,7 @@ internal sealed class MessageSearch(
         IndexEntry? newest = FindNewest(logStart, end);
         if (newest is not null)
         {
-            IndexEntry first = _index!.FindFirstPlace(directory, checksum, logStart, end) ?? newest.Value;
+            IndexEntry first = _index!.FindFirstPlace(directory, logStart, end) ?? newest.Value;
             var start = new IndexEntry(logStart, 0, IndexEntry.NoTime);
             if (!TryWalk(start, first.Offset, static _ => false, out IndexEntry there, out at))
                 return false;
@@ -216,7 +215,7 @@ internal sealed class MessageSearch(
             using PlatformFile? file = directory.Open(StoreNames.Segment(start), FileOpening.Read);
             if (file is null)
                 return false;
-            var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+            var scanner = new SegmentScanner(file, start, meta.SegmentLength, meta.Checksum);
             long end = Math.Min(to, start + meta.SegmentLength);
             while (at < end)
             {

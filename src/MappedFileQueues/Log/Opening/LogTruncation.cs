@@ -19,9 +19,8 @@ namespace MappedFileQueues.Log.Opening;
 /// </summary>
 /// <param name="directory">The store.</param>
 /// <param name="meta">Its geometry.</param>
-/// <param name="checksum">The checksum of its frames.</param>
 /// <param name="epoch">The new epoch: it distinguishes the files of one cut from those of another at the same offset.</param>
-internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long epoch)
+internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, long epoch)
 {
     public void Apply(long tail, SegmentStarts segments)
     {
@@ -117,8 +116,8 @@ internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, Fra
     /// Only zeros, or in a recycled segment only bytes of the segment that the file was before.
     /// </summary>
     private bool HoldsNothing(PlatformFile file, long start, long position) => file.Length > meta.SegmentLength
-        ? !WholeFrames.IsAnyIn(directory, meta, checksum, start, position, meta.SegmentLength)
-        : new SegmentScanner(file, start, meta.SegmentLength, checksum).FindNonZeroData(position, meta.SegmentLength) < 0;
+        ? !WholeFrames.IsAnyIn(directory, meta, start, position, meta.SegmentLength)
+        : new SegmentScanner(file, start, meta.SegmentLength, meta.Checksum).FindNonZeroData(position, meta.SegmentLength) < 0;
 
     private void SetAside(long start, string name)
     {
@@ -146,7 +145,7 @@ internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, Fra
         using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
         if (file.Length < meta.SegmentLength)
             file.SetLength(meta.SegmentLength);
-        var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+        var scanner = new SegmentScanner(file, start, meta.SegmentLength, meta.Checksum);
         if (scanner.FindNonZeroData(position, meta.SegmentLength) >= 0)
         {
             if (!HoldsNothing(file, start, position))
@@ -179,8 +178,7 @@ internal sealed class LogTruncation(HeldDirectory directory, StoreMeta meta, Fra
     {
         if (directory.Identify(name) is not null)
             return;
-        WholeFile.Write(directory, name, copy => file.CopyNonZero(copy, position, meta.SegmentLength));
-        WholeFile.Install(directory, name);
+        WholeFile.Replace(directory, name, copy => file.CopyNonZero(copy, position, meta.SegmentLength));
         ProtocolSteps.Reach(ProtocolStep.SalvageCopied);
     }
 

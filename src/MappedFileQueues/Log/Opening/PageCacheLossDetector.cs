@@ -27,10 +27,8 @@ namespace MappedFileQueues.Log.Opening;
 /// </summary>
 /// <param name="directory">The store.</param>
 /// <param name="meta">Its geometry.</param>
-/// <param name="checksum">The checksum of its frames.</param>
 /// <param name="control">The control page; null when it is not valid.</param>
-internal sealed unsafe class PageCacheLossDetector(
-    HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, ControlPage? control)
+internal sealed unsafe class PageCacheLossDetector(HeldDirectory directory, StoreMeta meta, ControlPage? control)
 {
     /// <summary>What the state of the store says about its tail.</summary>
     /// <param name="tail">The tail that the walk found.</param>
@@ -68,7 +66,7 @@ internal sealed unsafe class PageCacheLossDetector(
     }
 
     private bool FindWholeFrame(long start, long from, long to) =>
-        WholeFrames.IsAnyIn(directory, meta, checksum, start, from, to);
+        WholeFrames.IsAnyIn(directory, meta, start, from, to);
 
     private bool IsCursorAstray(long tail, SegmentStarts segments, Predicate<long> isInClaim)
     {
@@ -125,7 +123,7 @@ internal sealed unsafe class PageCacheLossDetector(
         try
         {
             using PlatformFile? file = directory.Open(StoreNames.Segment(segment), FileOpening.Read);
-            return file is not null && new SegmentScanner(file, segment, meta.SegmentLength, checksum)
+            return file is not null && new SegmentScanner(file, segment, meta.SegmentLength, meta.Checksum)
                 .FindNonZeroData(from, EndOfZeros(file, segment, isTail)) >= 0;
         }
         catch (QueueDiskException)

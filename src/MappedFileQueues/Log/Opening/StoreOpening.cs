@@ -226,24 +226,20 @@ internal static unsafe class StoreOpening
         directory.Delete(StoreNames.Retention + WholeFile.TemporarySuffix);
         // Written by the leader of a flush, and nobody else is here.
         directory.Delete(StoreNames.Index + WholeFile.TemporarySuffix);
-        foreach (string name in directory.List(StoreNames.CommitLog))
-        {
-            if (!name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal))
-                continue;
-            string[] parts = name.Split('.');
-            string owner = parts.Length >= 2 ? parts[^2] : "";
-            if (owner.StartsWith("open", StringComparison.Ordinal))
-            {
-                directory.Delete($"{StoreNames.CommitLog}/{name}");
-            }
-            else if (owner.Split('-') is [string slotText, string generationText, ..]
+        directory.DeleteWhere(StoreNames.CommitLog, name => IsOfDeadMaker(directory, slots, name));
+    }
+
+    private static bool IsOfDeadMaker(HeldDirectory directory, SlotTable slots, string name)
+    {
+        if (!name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal))
+            return false;
+        string[] parts = name.Split('.');
+        string owner = parts.Length >= 2 ? parts[^2] : "";
+        return owner.StartsWith("open", StringComparison.Ordinal)
+            || (owner.Split('-') is [string slotText, string generationText, ..]
                 && int.TryParse(slotText, out int slot) && slot is >= 0 and < SlotLayout.SlotCount
-                && uint.TryParse(generationText, out uint generation))
-            {
-                if (slots.Generation(slot) != generation || IsHeldByNobody(directory, slot))
-                    directory.Delete($"{StoreNames.CommitLog}/{name}");
-            }
-        }
+                && uint.TryParse(generationText, out uint generation)
+                && (slots.Generation(slot) != generation || IsHeldByNobody(directory, slot)));
     }
 
     /// <summary>

@@ -52,7 +52,6 @@ internal sealed unsafe class StoreRecovery(
     CheckpointFile checkpoints,
     TimeProvider time)
 {
-    private readonly FrameChecksum _checksum = new(meta.LogId);
 
     /// <summary>Recovers. The control page records an impossible frame afterwards.</summary>
     /// <returns>What it found.</returns>
@@ -100,12 +99,12 @@ internal sealed unsafe class StoreRecovery(
         TailSearchResult tail = default;
         if (!isCut)
         {
-            var search = new TailSearch(directory, meta, _checksum);
+            var search = new TailSearch(directory, meta);
             // 0: a recovery died when it had cleared the page.
             long allocated = allocatedBefore == 0 ? long.MaxValue : allocatedBefore;
             tail = search.FindAfterDeaths(from, flushedTo, allocated, segments);
             if (tail.Fault == TailFault.None)
-                tail = new PageCacheLossDetector(directory, meta, _checksum, isControlValid ? control : null)
+                tail = new PageCacheLossDetector(directory, meta, isControlValid ? control : null)
                     .Judge(tail.Offset, flushedTo, segments, search.IsInClaim);
             isCut = tail.Fault == TailFault.MemoryLoss;
             if (!isCut)
@@ -118,7 +117,7 @@ internal sealed unsafe class StoreRecovery(
         if (isPoisoned)
             new SegmentRewrite(directory, meta).Apply(segments.From(from - meta.SegmentLength + 1));
         if (isCut)
-            tail = new TailSearch(directory, meta, _checksum).FindAfterPowerLoss(from, segments);
+            tail = new TailSearch(directory, meta).FindAfterPowerLoss(from, segments);
         long epoch = Math.Max(checkpoint?.Epoch ?? 0, isControlValid ? control.Epoch : 0);
         FileOrigin origin = FindMetaOrigin();
         FileOrigin originBefore = control.MetaOrigin;
@@ -130,7 +129,7 @@ internal sealed unsafe class StoreRecovery(
         {
             epoch = nextEpoch;
             RemoveLeftovers(removed, segments, epoch, isStartThere);
-            new LogTruncation(directory, meta, _checksum, epoch).Apply(tail.Offset, segments);
+            new LogTruncation(directory, meta, epoch).Apply(tail.Offset, segments);
             checkpoints.WriteBoth(tail.Offset, epoch, boot);
             directory.Delete(StoreNames.Poison);
         }
@@ -197,8 +196,7 @@ internal sealed unsafe class StoreRecovery(
     private void NoteLoss()
     {
         control.SetStage(RecoveryStage.AfterPowerLoss);
-        using PlatformFile? file = directory.Open(StoreNames.Control, FileOpening.ReadWrite);
-        file?.Sync();
+        directory.Sync(StoreNames.Control);
     }
 
     private FileOrigin FindMetaOrigin()
@@ -264,7 +262,7 @@ internal sealed unsafe class StoreRecovery(
     private bool IsStartThere(long removed, long tail, SegmentStarts segments) => tail > removed
         && segments.Contains(removed) && LogStartSearch.HasFrame(directory, removed, meta.SegmentLength);
 
-    private long? CountMessages(long from, long to) => MessageCounter.Count(directory, meta, _checksum, from, to);
+    private long? CountMessages(long from, long to) => MessageCounter.Count(directory, meta, from, to);
 
     /// <summary>
     /// Removes spares, and segments of which a deletion that died, or a power loss, left the names. Where the log's start is not
@@ -276,7 +274,7 @@ internal sealed unsafe class StoreRecovery(
             return;
         // The removal may have died before it did this.
         if (segments.Count > 0 && segments.Min < removed)
-            ProducerSettlement.Settle(directory, meta, _checksum, removed, removed);
+            ProducerSettlement.Settle(directory, meta, removed, removed);
         foreach (long start in segments.From(0))
         {
             if (start >= removed)
@@ -284,15 +282,11 @@ internal sealed unsafe class StoreRecovery(
             if (isStartThere)
                 directory.Delete(StoreNames.Segment(start));
             else
-                new LogTruncation(directory, meta, _checksum, epoch).SetAside(start, removed);
+                new LogTruncation(directory, meta, epoch).SetAside(start, removed);
             segments.Remove(start);
         }
 
-        foreach (string name in directory.List(StoreNames.CommitLog))
-        {
-            if (StoreNames.IsSpare(name))
-                directory.Delete($"{StoreNames.CommitLog}/{name}");
-        }
+        SpareFiles.RemoveBeyond(0, directory);
     }
 
     /// <summary>
@@ -354,7 +348,7 @@ internal sealed unsafe class StoreRecovery(
             return;
         using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)!;
         long limit = Math.Min(Math.Min(allocated - start, meta.SegmentLength), file.Length);
-        LogTruncation.ZeroFrom(file, new SegmentScanner(file, start, meta.SegmentLength, _checksum), tail - start, limit);
+        LogTruncation.ZeroFrom(file, new SegmentScanner(file, start, meta.SegmentLength, meta.Checksum), tail - start, limit);
         file.Sync();
     }
 
@@ -363,7 +357,7 @@ internal sealed unsafe class StoreRecovery(
     /// tail's page from now on. No sync: what a power loss brings back there, the next recovery does not trust.
     /// </summary>
     private void ZeroRestOfPage(PlatformFile file, long start, long position) => LogTruncation.ZeroFrom(
-        file, new SegmentScanner(file, start, meta.SegmentLength, _checksum), position,
+        file, new SegmentScanner(file, start, meta.SegmentLength, meta.Checksum), position,
         Math.Min(meta.SegmentLength, (position | 4095) + 1));
 
     /// <summary>Rewrites every word; the old values are not merged in.</summary>

@@ -35,8 +35,7 @@ internal readonly record struct TailSearchResult(long Offset, TailFault Fault)
 /// </summary>
 /// <param name="directory">The store.</param>
 /// <param name="meta">Its geometry.</param>
-/// <param name="checksum">The checksum of its frames.</param>
-internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum)
+internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta)
 {
     private List<(long Offset, ulong Claim)>? _claims;
     private bool _isCut;
@@ -80,7 +79,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
             long start = meta.StartOf(offset);
             using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.ReadWrite)
                 ?? throw LogErrors.Missing(directory.Path, start, offset);
-            ulong padding = checksum.PaddingHeader(offset, FrameHeader.FrameLength(FrameHeader.Length(claim)));
+            ulong padding = meta.Checksum.PaddingHeader(offset, FrameHeader.FrameLength(FrameHeader.Length(claim)));
             if (PlantedFaults.Has(PlantedFault.DeadFrameReused))
                 padding = 0;
             file.WriteAt(BitConverter.GetBytes(padding), offset - start);
@@ -104,7 +103,7 @@ internal sealed class TailSearch(HeldDirectory directory, StoreMeta meta, FrameC
                 return End(offset);
             using PlatformFile file = directory.Open(StoreNames.Segment(start), FileOpening.Read)
                 ?? throw LogErrors.Missing(directory.Path, start, offset);
-            var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+            var scanner = new SegmentScanner(file, start, meta.SegmentLength, meta.Checksum);
             // Everything below the checkpoint was on disk: a file that ends before it was damaged, not cut off.
             if (offset == from && !scanner.Reaches(offset - start))
                 return new TailSearchResult(offset, TailFault.Damage);

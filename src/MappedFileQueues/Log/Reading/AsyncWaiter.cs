@@ -2,7 +2,6 @@ using System.Diagnostics;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
-using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Log.Reading;
 

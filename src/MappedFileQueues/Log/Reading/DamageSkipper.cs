@@ -1,7 +1,6 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Store;
-using MappedFileQueues.Platform;
 using MappedFileQueues.Segments;
 
 namespace MappedFileQueues.Log.Reading;

@@ -70,8 +70,7 @@ internal static unsafe class FrameStarts
 
     /// <summary>Where the last messages before an end begin; the first offset when there are fewer.</summary>
     public static long FindFromEnd(LogView log, long count, long end) =>
-        new MessageCounter(log.Directory, log.Meta, log.Checksum).FindFromEnd(
-            count, end, () => log.LogStart, log.CorruptUnlessReplaced);
+        new MessageCounter(log.Directory, log.Meta).FindFromEnd(count, end, log);
 
     /// <summary>Like <see cref="FindEnd"/>, but reads. It does not chase a fast producer forever.</summary>
     public static long FindEndAfterDamage(LogView log, RetentionThread? retention, CorruptionPolicy policy, long from) =>

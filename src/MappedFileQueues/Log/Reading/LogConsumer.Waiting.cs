@@ -74,9 +74,7 @@ internal sealed unsafe partial class LogConsumer
     {
         payload = null;
         length = 0;
-        TimeSpan spin = Store.Settings.SpinDuration;
-        if (timeout != Timeout.InfiniteTimeSpan && (spin == Timeout.InfiniteTimeSpan || spin > timeout))
-            spin = timeout;
+        TimeSpan spin = WakeSignal.Shorter(Store.Settings.SpinDuration, timeout);
         if (spin == TimeSpan.Zero)
             return false;
         // The cast saturates: an end beyond all clocks is none.

@@ -1,4 +1,3 @@
-using System.Diagnostics;
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Retention;
@@ -254,23 +253,6 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
                 + $"read={Reader.NextOffset}, consumer={Name}, path={Store.Path}. Commit an offset that a read returned.");
         ThrowIfNoFrameStart(nextOffset);
         StoreCursorOrThrow(nextOffset);
-    }
-
-    /// <summary>The header block of the message in hand, in the mapping; empty when there is none.</summary>
-    public ReadOnlySpan<byte> GetHeaderBlock()
-    {
-        using LogReader.Call call = Reader.EnterLongCall();
-        ThrowIfBarred();
-        Reader.NoteSpan();
-        return Reader.HeaderBlockInHand;
-    }
-
-    /// <summary>A copy of the headers of the message in hand; null when there are none.</summary>
-    public MessageHeaders? CopyHeaders()
-    {
-        using LogReader.Call call = Reader.EnterLongCall();
-        ThrowIfBarred();
-        return Reader.CopyHeaders();
     }
 
     /// <summary>Moves past the message in hand without committing.</summary>

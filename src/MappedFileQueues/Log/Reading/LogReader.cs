@@ -373,8 +373,27 @@ internal sealed unsafe partial class LogReader(
         return true;
     }
 
-    /// <summary>The header block of the message in hand; empty when it has none. In a call.</summary>
-    public ReadOnlySpan<byte> HeaderBlockInHand
+    /// <summary>The header block of the message in hand, in the mapping; empty when it has none.</summary>
+    /// <param name="name">The reader's name for users.</param>
+    public ReadOnlySpan<byte> GetHeaderBlock(string name)
+    {
+        using Call call = EnterLongCall();
+        ThrowIfBarred(name);
+        NoteSpan();
+        return HeaderBlockInHand;
+    }
+
+    /// <summary>A copy of the headers of the message in hand; null when there are none.</summary>
+    /// <param name="name">The reader's name for users.</param>
+    public MessageHeaders? CopyHeaders(string name)
+    {
+        using Call call = EnterLongCall();
+        ThrowIfBarred(name);
+        return CopyHeaders();
+    }
+
+    /// <summary>In a call.</summary>
+    private ReadOnlySpan<byte> HeaderBlockInHand
     {
         get
         {

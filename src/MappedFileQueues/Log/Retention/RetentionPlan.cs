@@ -1,5 +1,4 @@
 using MappedFileQueues.Format;
-using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Log.StoreFiles;
 using MappedFileQueues.Platform;

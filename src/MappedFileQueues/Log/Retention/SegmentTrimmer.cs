@@ -227,13 +227,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
             sparesMax = (int)Math.Max(sparesMax - ahead, Math.Clamp(atOnce, 1, SparesAtOnceMax));
         }
 
-        int spares = 0;
-        foreach (string name in store.Directory.List(StoreNames.CommitLog))
-        {
-            if (StoreNames.IsSpare(name) && ++spares > sparesMax)
-                store.Directory.Delete($"{StoreNames.CommitLog}/{name}");
-        }
-
+        int spares = SpareFiles.RemoveBeyond(sparesMax, store.Directory);
         foreach (long start in LogStartSearch.List(store.Directory, store.Meta).From(0))
         {
             if (start >= limit)
@@ -260,11 +254,7 @@ internal sealed unsafe class SegmentTrimmer(LogStore store) : IDisposable
     }
 
     /// <summary>Removes the files that wait to be used again.</summary>
-    public void RemoveSpares()
-    {
-        foreach (string name in store.Directory.List(StoreNames.CommitLog).Where(StoreNames.IsSpare))
-            store.Directory.Delete($"{StoreNames.CommitLog}/{name}");
-    }
+    public void RemoveSpares() => SpareFiles.RemoveBeyond(0, store.Directory);
 
     /// <summary>Makes the spares segments after those that exist.</summary>
     public void UseSpares(int sparesMax)

@@ -11,7 +11,9 @@ namespace MappedFileQueues.Log.Retention;
 /// One queue's part in a store's retention: looks at the policy, removes what it no longer keeps, and keeps files to use again.
 /// Any thread; one look or trim at a time.
 /// </summary>
-internal sealed class StoreRetention : IDisposable
+/// <param name="store">The store.</param>
+/// <param name="deleting">Called before a segment is removed; its exception keeps the segment.</param>
+internal sealed class StoreRetention(LogStore store, Action<SegmentDeletingEventArgs>? deleting) : IDisposable
 {
     /// <summary>How often a queue looks at the policy.</summary>
     public static readonly TimeSpan LookInterval = TimeSpan.FromSeconds(1);
@@ -37,27 +39,15 @@ internal sealed class StoreRetention : IDisposable
     /// </summary>
     private const int TakenMax = 2;
 
-    private readonly LogStore _store;
-    private readonly SegmentTrimmer _trimmer;
-    private readonly Action<SegmentDeletingEventArgs>? _deleting;
+    private readonly SegmentTrimmer _trimmer = new(store);
     private readonly Lock _looking = new();
     private long _announcedTo;
     private DateTimeOffset _failingSince;
     private string? _failure;
     private long _measuredAt = Stopwatch.GetTimestamp();
-    private long _measuredTail;
+    private long _measuredTail = store.WrittenTo;
     private int _sparesMax = SparesAtFirst;
     private bool _mayHaveSpares = true;
-
-    /// <param name="store">The store.</param>
-    /// <param name="deleting">Called before a segment is removed; its exception keeps the segment.</param>
-    public StoreRetention(LogStore store, Action<SegmentDeletingEventArgs>? deleting)
-    {
-        _store = store;
-        _deleting = deleting;
-        _trimmer = new SegmentTrimmer(store);
-        _measuredTail = _store.WrittenTo;
-    }
 
     /// <summary>Whether this thread is told of a segment, or about to be.</summary>
     public bool IsLooking => _looking.IsHeldByCurrentThread;
@@ -67,9 +57,9 @@ internal sealed class StoreRetention : IDisposable
     public void Apply()
     {
         // A handler that is told of a segment may set a policy.
-        if (_store.HasEnded || IsLooking)
+        if (store.HasEnded || IsLooking)
             return;
-        _store.Spares.BeginLook();
+        store.Spares.BeginLook();
         try
         {
             lock (_looking)
@@ -82,7 +72,7 @@ internal sealed class StoreRetention : IDisposable
         }
         finally
         {
-            _store.Spares.EndLook();
+            store.Spares.EndLook();
         }
     }
 
@@ -93,12 +83,12 @@ internal sealed class StoreRetention : IDisposable
     /// </summary>
     public bool IsRemoved(long offset)
     {
-        if (offset >= _store.LogStart)
+        if (offset >= store.LogStart)
             return false;
         // Before what is recorded it is certain, and no lock is needed.
-        if (offset >= CheckpointFile.ReadLogStart(_store.Directory, _store.Meta))
+        if (offset >= CheckpointFile.ReadLogStart(store.Directory, store.Meta))
             Settle();
-        return offset < _store.LogStart;
+        return offset < store.LogStart;
     }
 
     /// <summary>Removes what a policy would that is not the store's yet, because its file has no room. Keeps no file.</summary>
@@ -106,11 +96,11 @@ internal sealed class StoreRetention : IDisposable
     {
         lock (_looking)
         {
-            RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, next, _store.LogStart, _store.WrittenTo,
-                _store.Settings.TimeProvider.GetUtcNow());
+            RetentionPlan plan = RetentionPlan.Make(store.Directory, store.Meta, next, store.LogStart, store.WrittenTo,
+                store.Settings.TimeProvider.GetUtcNow());
             _trimmer.RemoveSpares();
             _ = _trimmer.Remove(Announce(plan.Goal, next), ReadPolicy(), 0, next);
-            _store.Window.DropRemoved();
+            store.Window.DropRemoved();
         }
     }
 
@@ -119,7 +109,7 @@ internal sealed class StoreRetention : IDisposable
     public long Trim(long before)
     {
         if (IsLooking)
-            throw new InvalidOperationException($"A handler that is told of a removal cannot trim the store: path={_store.Path}. "
+            throw new InvalidOperationException($"A handler that is told of a removal cannot trim the store: path={store.Path}. "
                 + "Trim after it has returned.");
         while (true)
         {
@@ -145,22 +135,22 @@ internal sealed class StoreRetention : IDisposable
     public long FindKept(long before)
     {
         long[] removable = _trimmer.FindRemovable(before, ReadPolicy() ?? new RetentionOptions());
-        return removable.Length == 0 ? _store.LogStart : removable[^1] + _store.Meta.SegmentLength;
+        return removable.Length == 0 ? store.LogStart : removable[^1] + store.Meta.SegmentLength;
     }
 
     /// <summary>The start of the first segment that was written to at a time or later.</summary>
     public long FindWrittenSince(DateTimeOffset time)
     {
-        DateTimeOffset now = _store.Settings.TimeProvider.GetUtcNow();
-        long found = _store.LogStart;
-        for (long start = found; start < _store.WrittenTo; start += _store.Meta.SegmentLength)
+        DateTimeOffset now = store.Settings.TimeProvider.GetUtcNow();
+        long found = store.LogStart;
+        for (long start = found; start < store.WrittenTo; start += store.Meta.SegmentLength)
         {
-            using PlatformFile? file = _store.Directory.Open(StoreNames.Segment(start), FileOpening.Read);
+            using PlatformFile? file = store.Directory.Open(StoreNames.Segment(start), FileOpening.Read);
             if (file is null)
                 break;
             DateTimeOffset written = file.LastWritten;
             if (written < time)
-                found = start + _store.Meta.SegmentLength;
+                found = start + store.Meta.SegmentLength;
             // A time to come is that of a clock that was wrong; the segments after it tell whether this one is older.
             else if (written <= now)
                 break;
@@ -175,13 +165,13 @@ internal sealed class StoreRetention : IDisposable
     private void Show(string? failure)
     {
         // A handler may have closed the queue: the page is unmapped. And a look that the queue's end has ended has not failed.
-        if (_store.IsClosing)
+        if (store.IsClosing)
             return;
-        FailureWords shown = _store.Control.RetentionFailure;
+        FailureWords shown = store.Control.RetentionFailure;
         if (failure == _failure && shown.IsSet == failure is not null)
             return;
         if (_failure is null)
-            _failingSince = _store.Settings.TimeProvider.GetUtcNow();
+            _failingSince = store.Settings.TimeProvider.GetUtcNow();
         _failure = failure;
         if (failure is null)
             shown.Clear();
@@ -192,23 +182,23 @@ internal sealed class StoreRetention : IDisposable
     /// <summary>Returns what keeps it from applying the policy, if it can continue beside it; null when nothing does.</summary>
     private string? Look()
     {
-        _store.ThrowIfReplaced();
+        store.ThrowIfReplaced();
         if (ReadPolicy() is not { } policy)
             return null;
         Measure(policy);
-        _store.Spares.NoteIfFull();
+        store.Spares.NoteIfFull();
         // What waits to be used again takes the room that the disk is short of.
-        bool isShort = policy.MinFreeBytes is { } least && _store.Directory.FreeBytes < least;
+        bool isShort = policy.MinFreeBytes is { } least && store.Directory.FreeBytes < least;
         bool recycles = MayRecycle(policy) && !isShort;
         KeepSpares(recycles && _sparesMax > 0);
         if (!policy.HasLimit)
             return null;
-        RetentionPlan plan = RetentionPlan.Make(_store.Directory, _store.Meta, policy, _store.LogStart, _store.WrittenTo,
-            _store.Settings.TimeProvider.GetUtcNow());
-        if (plan.Limit > _store.LogStart)
+        RetentionPlan plan = RetentionPlan.Make(store.Directory, store.Meta, policy, store.LogStart, store.WrittenTo,
+            store.Settings.TimeProvider.GetUtcNow());
+        if (plan.Limit > store.LogStart)
             _ = Remove(plan.Goal, policy, recycles);
         // Also what others have removed.
-        _store.Window.DropRemoved();
+        store.Window.DropRemoved();
         return plan.Problem;
     }
 
@@ -225,7 +215,7 @@ internal sealed class StoreRetention : IDisposable
         before = Announce(before, policy ?? new RetentionOptions());
         long? logStart = _trimmer.Remove(before, policy, recycles ? _sparesMax : 0);
         // The temporary names of a queue with producers are its own.
-        if (recycles && _store.Producers.Slot is not null)
+        if (recycles && store.Producers.Slot is not null)
             _trimmer.UseSpares(_sparesMax);
         return logStart;
     }
@@ -233,17 +223,17 @@ internal sealed class StoreRetention : IDisposable
     /// <summary>Tells of each segment once, without any lock of the store; returns up to where all were told of.</summary>
     private long Announce(long before, RetentionOptions policy)
     {
-        if (_deleting is null)
+        if (deleting is null)
             return before;
         foreach (long start in _trimmer.FindRemovable(before, policy))
         {
-            long end = start + _store.Meta.SegmentLength;
+            long end = start + store.Meta.SegmentLength;
             if (start < _announcedTo)
                 continue;
-            _deleting(new SegmentDeletingEventArgs(
-                System.IO.Path.Combine(_store.Path, StoreNames.Segment(start)), start, end));
+            deleting(new SegmentDeletingEventArgs(
+                System.IO.Path.Combine(store.Path, StoreNames.Segment(start)), start, end));
             // The handler may have closed the queue.
-            PublicNames.ThrowIfDisposed(_store.HasEnded, PublicNames.Queue);
+            PublicNames.ThrowIfDisposed(store.HasEnded, PublicNames.Queue);
             _announcedTo = end;
         }
 
@@ -253,17 +243,17 @@ internal sealed class StoreRetention : IDisposable
     /// <summary>How many files shall wait to be used again: it follows the speed of the producers.</summary>
     private void Measure(RetentionOptions policy)
     {
-        long segmentLength = _store.Meta.SegmentLength;
+        long segmentLength = store.Meta.SegmentLength;
         // Two less, for the segment after the tail's and for the small files.
         long sparesLimit = Math.Max(1, (Math.Min(SparesBytesMax, policy.MaxBytes ?? long.MaxValue) / segmentLength) - 2);
         long kept = policy is { Recycle: true, MaxBytes: { } most } ? (most / segmentLength) + sparesLimit : long.MaxValue;
-        _store.KeepsLittle = kept <= KeptLittle / segmentLength;
-        _store.Window.IdleMax = _store.KeepsLittle && kept <= MappedMax && MayRecycle(policy) ? (int)kept : 0;
-        _store.Spares.FilesMax = _store.Window.IdleMax > 0
+        store.KeepsLittle = kept <= KeptLittle / segmentLength;
+        store.Window.IdleMax = store.KeepsLittle && kept <= MappedMax && MayRecycle(policy) ? (int)kept : 0;
+        store.Spares.FilesMax = store.Window.IdleMax > 0
             ? (int)Math.Max(kept + 1, (policy.MaxBytes!.Value * TakenMax / segmentLength) - 1)
             : int.MaxValue;
         TimeSpan elapsed = Stopwatch.GetElapsedTime(_measuredAt);
-        long tail = _store.WrittenTo;
+        long tail = store.WrittenTo;
         long segments = (tail - _measuredTail) / segmentLength;
         if (elapsed < LookInterval || (segments == 0 && elapsed < SparesIdle))
             return;
@@ -273,7 +263,7 @@ internal sealed class StoreRetention : IDisposable
     }
 
     /// <summary>Portable has no marks, nor does it tell one file from another.</summary>
-    private bool MayRecycle(RetentionOptions policy) => policy.Recycle && !_store.Os.IsPortable && !_store.HasPollers;
+    private bool MayRecycle(RetentionOptions policy) => policy.Recycle && !store.Os.IsPortable && !store.HasPollers;
 
-    private RetentionOptions? ReadPolicy() => RetentionFile.Read(_store.Directory, _store.Meta.StoreId);
+    private RetentionOptions? ReadPolicy() => RetentionFile.Read(store.Directory, store.Meta.StoreId);
 }

@@ -9,21 +9,15 @@ namespace MappedFileQueues.Log.Sequences;
 /// The file of a producer with an id (<see cref="ProducerLayout"/>), mapped. Its two words only rise. The producer raises them,
 /// and so does whoever removes segments, for producers of any process.
 /// </summary>
-internal sealed unsafe class ProducerFile : IDisposable
+/// <param name="file">The file.</param>
+/// <param name="id">The id that its messages carry.</param>
+internal sealed unsafe class ProducerFile(PlatformFile file, ulong id) : IDisposable
 {
     private const string Suffix = ".producer";
 
-    private readonly PlatformFile _file;
-    private readonly MappedRegion _region;
+    private readonly MappedRegion _region = MappedRegion.MapWhole(file, ProducerLayout.Length, writable: true);
 
-    private ProducerFile(PlatformFile file, ulong id)
-    {
-        (_file, Id) = (file, id);
-        _region = MappedRegion.MapWhole(file, ProducerLayout.Length, writable: true);
-    }
-
-    /// <summary>The id that its messages carry.</summary>
-    public ulong Id { get; }
+    public ulong Id => id;
 
     /// <summary>The producer has no message at or after this offset; <see cref="long.MaxValue"/> when it may append.</summary>
     public long End
@@ -75,28 +69,22 @@ internal sealed unsafe class ProducerFile : IDisposable
         {
             _ = directory.CreateSubdirectory(StoreNames.Producers);
             byte[] page = ProducerLayout.Make(MakeId(), meta.StoreId, 0, durable);
-            WholeFile.Write(directory, name, file => file.WriteAt(page, 0));
-            WholeFile.Install(directory, name);
+            WholeFile.Replace(directory, name, file => file.WriteAt(page, 0));
         }
 
         if (TryOpen(directory, meta, name) is not { } opened)
             throw Damaged(directory, id);
-        try
+        return opened.Into(file =>
         {
             // P61 release: under the lock; pairs with P61 acquire in End.
-            SharedWord.WriteRelease(opened._region.Word(ProducerLayout.ClosedAt), 0);
+            SharedWord.WriteRelease(file._region.Word(ProducerLayout.ClosedAt), 0);
             // Before the first message: after a power loss a removal must not pass it over as closed. And whoever made the file,
             // or the folder, may have died before its name was on disk.
-            opened.Sync();
+            file.Sync();
             directory.FlushEntries(StoreNames.Producers);
             directory.FlushEntries(StoreNames.Offsets);
-            return opened;
-        }
-        catch
-        {
-            opened.Dispose();
-            throw;
-        }
+            return file;
+        });
     }
 
     /// <summary>The error of a file that nobody may produce by.</summary>
@@ -148,7 +136,7 @@ internal sealed unsafe class ProducerFile : IDisposable
     {
         try
         {
-            _file.FlushData();
+            file.FlushData();
         }
         catch
         {
@@ -162,7 +150,7 @@ internal sealed unsafe class ProducerFile : IDisposable
     public void Dispose()
     {
         _region.Dispose();
-        _file.Dispose();
+        file.Dispose();
     }
 
     private static ulong MakeId()

@@ -24,23 +24,21 @@ internal static class ProducerSettlement
     /// </summary>
     /// <param name="directory">The store; its `open` lock is held.</param>
     /// <param name="meta">Its meta page.</param>
-    /// <param name="checksum">The checksum of its frames.</param>
     /// <param name="limit">Everything before it goes.</param>
     /// <param name="durable">The durable offset.</param>
-    public static void Settle(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long limit, long durable)
+    public static void Settle(HeldDirectory directory, StoreMeta meta, long limit, long durable)
     {
         if (PlantedFaults.Has(PlantedFault.SequenceNotSettled))
             return;
         foreach (string[] names in ProducerFile.Names(directory).Chunk(BehindMax))
-            Settle(directory, meta, checksum, limit, durable, names);
+            Settle(directory, meta, limit, durable, names);
     }
 
     /// <summary>The same for a store that is attached.</summary>
     public static void Settle(LogStore store, long limit) =>
-        Settle(store.Directory, store.Meta, store.Checksum, limit, store.ConfirmedOffset);
+        Settle(store.Directory, store.Meta, limit, store.ConfirmedOffset);
 
-    private static void Settle(
-        HeldDirectory directory, StoreMeta meta, FrameChecksum checksum, long limit, long durable, string[] names)
+    private static void Settle(HeldDirectory directory, StoreMeta meta, long limit, long durable, string[] names)
     {
         List<(ProducerFile File, PlatformLock? Held)> behind = [];
         try
@@ -66,7 +64,7 @@ internal static class ProducerSettlement
 
             durable = Math.Min(durable, limit + meta.SegmentLength);
             if (behind.Count > 0)
-                Settle(new SequenceScan(directory, meta, checksum), behind, limit, durable, FindEnd(directory, meta));
+                Settle(new SequenceScan(directory, meta), behind, limit, durable, FindEnd(directory, meta));
         }
         finally
         {

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Log.Sequences;
 /// Finds the highest sequence of each producer in a part of the log, by the header blocks of its messages. Reads with positioned
 /// reads, beside living producers. What damage hides is passed over: then a message may come twice, and none is lost.
 /// </summary>
-internal sealed class SequenceScan(HeldDirectory directory, StoreMeta meta, FrameChecksum checksum)
+internal sealed class SequenceScan(HeldDirectory directory, StoreMeta meta)
 {
     /// <summary>Walks from a frame's start to an offset.</summary>
     /// <param name="from">Where to begin.</param>
@@ -25,7 +25,7 @@ internal sealed class SequenceScan(HeldDirectory directory, StoreMeta meta, Fram
             // Removed meanwhile, after its messages went into the files of their producers.
             if (file is null)
                 continue;
-            var scanner = new SegmentScanner(file, start, meta.SegmentLength, checksum);
+            var scanner = new SegmentScanner(file, start, meta.SegmentLength, meta.Checksum);
             long position = Math.Max(from - start, 0);
             while (start + position < to && scanner.TryReadHeader(position, out ulong header))
             {

@@ -20,26 +20,12 @@ namespace MappedFileQueues.Log.Snapshots;
 /// </code>
 /// The lock keeps openers that wait to make a store here, and other snapshots, away until the end. An error undoes it all.
 /// </summary>
-internal sealed class SnapshotTarget : IDisposable
+internal sealed class SnapshotTarget(HeldDirectory directory, PlatformLock open, StoreMeta meta, bool isNew) : IDisposable
 {
     /// <summary>The folders whose files have names that users gave.</summary>
     private static readonly string[] s_namedFolders = [StoreNames.Consumers, StoreNames.Groups, StoreNames.Producers];
 
-    private readonly PlatformLock _open;
-    private readonly bool _isNew;
-
-    private SnapshotTarget(HeldDirectory directory, PlatformLock open, StoreMeta meta, bool isNew)
-    {
-        Directory = directory;
-        Meta = meta;
-        _open = open;
-        _isNew = isNew;
-    }
-
-    public HeldDirectory Directory { get; }
-
-    /// <summary>The meta page of the snapshot.</summary>
-    public StoreMeta Meta { get; }
+    public HeldDirectory Directory => directory;
 
     /// <summary>Steps 1 and 2.</summary>
     public static SnapshotTarget Begin(LogStore source, string path, StoreMeta meta)
@@ -125,11 +111,11 @@ internal sealed class SnapshotTarget : IDisposable
             Clear();
             foreach (string name in (string[])[.. s_namedFolders, StoreNames.Offsets, StoreNames.CommitLog])
                 Remove(Path.Combine(Directory.Path, name), withContent: false);
-            _open.Dispose();
+            open.Dispose();
             Remove(Path.Combine(Directory.Path, StoreNames.Locks), withContent: true);
             Directory.Delete(StoreNames.UnfinishedSnapshot + WholeFile.TemporarySuffix);
             Directory.Delete(StoreNames.UnfinishedSnapshot);
-            if (_isNew)
+            if (isNew)
                 Remove(Directory.Path, withContent: false);
         }
         catch (QueueDiskException)
@@ -140,7 +126,7 @@ internal sealed class SnapshotTarget : IDisposable
 
     public void Dispose()
     {
-        _open.Dispose();
+        open.Dispose();
         Directory.Dispose();
     }
 
@@ -148,8 +134,7 @@ internal sealed class SnapshotTarget : IDisposable
     {
         if (Directory.Identify(StoreNames.UnfinishedSnapshot) is not null)
             Clear();
-        WholeFile.Write(Directory, StoreNames.UnfinishedSnapshot, file => file.WriteAt(Meta.ToBytes(), 0));
-        WholeFile.Install(Directory, StoreNames.UnfinishedSnapshot);
+        WholeFile.Replace(Directory, StoreNames.UnfinishedSnapshot, file => file.WriteAt(meta.ToBytes(), 0));
         ProtocolSteps.Reach(ProtocolStep.SnapshotBegun);
         foreach (string name in StoreNames.Directories)
             Directory.CreateSubdirectory(name);
@@ -159,18 +144,16 @@ internal sealed class SnapshotTarget : IDisposable
     private void Clear()
     {
         foreach (string folder in (string[])[StoreNames.CommitLog, .. s_namedFolders])
-        {
-            foreach (string name in Directory.List(folder))
-                Directory.Delete($"{folder}/{name}");
-        }
+            Directory.DeleteWhere(folder, static _ => true);
 
-        Directory.Delete(StoreNames.Cursor(""));
-        Directory.Delete(StoreNames.Checkpoint);
-        Directory.Delete(StoreNames.LogStart);
-        Directory.Delete(StoreNames.Retention);
-        Directory.Delete(StoreNames.Retention + WholeFile.TemporarySuffix);
-        Directory.Delete(StoreNames.Index);
-        Directory.Delete(StoreNames.Index + WholeFile.TemporarySuffix);
+        string[] files =
+        [
+            StoreNames.Cursor(""), StoreNames.Checkpoint, StoreNames.LogStart,
+            StoreNames.Retention, StoreNames.Retention + WholeFile.TemporarySuffix,
+            StoreNames.Index, StoreNames.Index + WholeFile.TemporarySuffix,
+        ];
+        foreach (string name in files)
+            Directory.Delete(name);
     }
 
     /// <summary>

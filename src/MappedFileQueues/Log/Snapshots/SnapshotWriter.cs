@@ -57,16 +57,10 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
         using SnapshotTarget target = SnapshotTarget.Begin(store, path, meta);
         try
         {
-            SegmentMapping? last = LinkSegments(target);
-            ProtocolSteps.Reach(ProtocolStep.SnapshotLinked);
-            try
+            using (SegmentWindow.Use last = LinkSegments(target))
             {
-                CopyLast(target, last);
-            }
-            finally
-            {
-                if (last is not null)
-                    store.Window.Release(last);
+                ProtocolSteps.Reach(ProtocolStep.SnapshotLinked);
+                CopyLast(target, last.Segment);
             }
 
             CopyUnlinked(target);
@@ -79,8 +73,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             checkpoints.Create(store.Os.Boot.Stored);
             checkpoints.WriteBoth(_end, store.Control.Epoch, store.Os.Boot.Stored);
             // Its blocks too: a removal on a full disk writes there.
-            CheckpointFile.RecordLogStart(
-                target.Directory, meta, _first, store.Control.Epoch, store.Os.Boot.Stored);
+            CheckpointFile.RecordLogStart(target.Directory, meta, _first, store.Control.Epoch, store.Os.Boot.Stored);
             target.Finish();
             return new SnapshotResult(path, meta.StoreId, _first, _end, _linkedCount, _copiedCount, consumerCount);
         }
@@ -94,7 +87,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
     /// <summary>
     /// Steps 1 to 3. Returns the segment that the end is in, mapped; null when the end is on its edge and there is none yet.
     /// </summary>
-    private SegmentMapping? LinkSegments(SnapshotTarget target)
+    private SegmentWindow.Use LinkSegments(SnapshotTarget target)
     {
         while (true)
         {
@@ -111,16 +104,17 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             if (_producers.Count > 0)
                 _end = store.ConfirmedOffset;
             long lastStart = store.Window.StartOf(_end);
-            SegmentMapping? last = store.Window.TryAcquire(lastStart);
+            SegmentWindow.Use last = store.Window.BeginUse(lastStart);
+            bool isLinked = false;
             try
             {
                 // Otherwise retention has passed the end since the flush.
-                if (_first <= lastStart && (last is not null || _end == lastStart))
+                if (_first <= lastStart && (last.Segment is not null || _end == lastStart))
                 {
                     for (long start = _first; start < lastStart; start += _segmentLength)
                         Link(target, start);
-                    (SegmentMapping? kept, last) = (last, null);
-                    return kept;
+                    isLinked = true;
+                    return last;
                 }
 
                 if (_first <= lastStart)
@@ -128,8 +122,8 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             }
             finally
             {
-                if (last is not null)
-                    store.Window.Release(last);
+                if (!isLinked)
+                    last.Dispose();
             }
         }
     }
@@ -253,8 +247,7 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
         }
     }
 
-    private long? CountMessages(long from, long to) =>
-        MessageCounter.Count(store.Directory, store.Meta, store.Checksum, from, to);
+    private long? CountMessages(long from, long to) => MessageCounter.Count(store.Directory, store.Meta, from, to);
 
     private void CopyRetention(SnapshotTarget target, StoreMeta meta)
     {

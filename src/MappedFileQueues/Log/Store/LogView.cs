@@ -51,7 +51,7 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
 
     public StoreMeta Meta => meta;
 
-    public FrameChecksum Checksum { get; } = new(meta.LogId);
+    public FrameChecksum Checksum { get; } = meta.Checksum;
 
     public bool VerifiesChecksum => verifiesChecksum;
 

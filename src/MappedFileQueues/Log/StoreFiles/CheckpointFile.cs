@@ -75,11 +75,7 @@ internal sealed class CheckpointFile(HeldDirectory directory, Guid storeId, stri
     /// <summary>
     /// Syncs the file if it exists: a record that a leader wrote before it died counts for the opener that reads it.
     /// </summary>
-    public void Sync()
-    {
-        using PlatformFile? file = directory.Open(name, FileOpening.ReadWrite);
-        file?.Sync();
-    }
+    public void Sync() => directory.Sync(name);
 
     /// <summary>After a recovery: writes the new epoch to both slots, and syncs one before it writes the other.</summary>
     public void WriteBoth(long offset, long epoch, Guid bootId)

@@ -10,25 +10,17 @@ namespace MappedFileQueues.Log.StoreFiles;
 /// page is on disk, so a full disk cannot turn a commit into SIGBUS, and no power loss leaves zeros, which are damage. It is
 /// synced again once it holds the first offset.
 /// </summary>
-internal sealed unsafe class CursorFile : IDisposable
+/// <param name="directory">The store.</param>
+/// <param name="fileName">The file's name.</param>
+/// <param name="name">The lock of the consumer's name.</param>
+/// <param name="file">The file.</param>
+internal sealed unsafe class CursorFile(HeldDirectory directory, string fileName, PlatformLock name, PlatformFile file)
+    : IDisposable
 {
     private const string Suffix = ".cursor";
 
-    private readonly PlatformLock _name;
-    private readonly PlatformFile _file;
-    private readonly MappedRegion _region;
-    private readonly HeldDirectory _directory;
-    private readonly string _fileName;
+    private readonly MappedRegion _region = MappedRegion.MapWhole(file, CursorWord.FileLength, writable: true);
     private bool _isNameFlushed;
-
-    private CursorFile(HeldDirectory directory, string fileName, PlatformLock name, PlatformFile file)
-    {
-        _directory = directory;
-        _fileName = fileName;
-        _name = name;
-        _file = file;
-        _region = MappedRegion.MapWhole(file, CursorWord.FileLength, writable: true);
-    }
 
     /// <summary>The word; written by the consumer, read by info and retention.</summary>
     public ulong* Word => _region.Word(0);
@@ -39,7 +31,7 @@ internal sealed unsafe class CursorFile : IDisposable
 
     /// <exception cref="QueueCorruptException">The word is damaged.</exception>
     // P15 acquire: pairs with P15 release in LogConsumer.
-    public long Offset => Parse(_directory, _fileName, SharedWord.ReadAcquire(Word));
+    public long Offset => Parse(directory, fileName, SharedWord.ReadAcquire(Word));
 
     /// <summary>The folder of a consumer's cursor.</summary>
     public static string FolderOf(string name) => name.Length == 0 ? StoreNames.Offsets : StoreNames.Consumers;
@@ -59,13 +51,8 @@ internal sealed unsafe class CursorFile : IDisposable
     public static void RemoveTemporaries(HeldDirectory directory)
     {
         foreach (string folder in (string[])[StoreNames.Offsets, StoreNames.Consumers])
-        {
-            foreach (string name in directory.List(folder))
-            {
-                if (name.EndsWith(Suffix + WholeFile.TemporarySuffix, StringComparison.Ordinal))
-                    directory.Delete($"{folder}/{name}");
-            }
-        }
+            directory.DeleteWhere(
+                folder, static name => name.EndsWith(Suffix + WholeFile.TemporarySuffix, StringComparison.Ordinal));
     }
 
     /// <summary>The cursors of all consumers, with those that cannot be read.</summary>
@@ -181,7 +168,7 @@ internal sealed unsafe class CursorFile : IDisposable
     {
         try
         {
-            _file.FlushData();
+            file.FlushData();
         }
         catch
         {
@@ -196,7 +183,7 @@ internal sealed unsafe class CursorFile : IDisposable
 
         if (_isNameFlushed)
             return;
-        _directory.FlushEntries(FolderOf(NameOf(_fileName)));
+        directory.FlushEntries(FolderOf(NameOf(fileName)));
         _isNameFlushed = true;
     }
 
@@ -204,7 +191,7 @@ internal sealed unsafe class CursorFile : IDisposable
     public void Dispose()
     {
         _region.Dispose();
-        _file.Dispose();
-        _name.Dispose();
+        file.Dispose();
+        name.Dispose();
     }
 }

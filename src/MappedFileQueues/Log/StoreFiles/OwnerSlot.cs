@@ -113,8 +113,6 @@ internal sealed class OwnerSlot(int index, uint generation, PlatformLock held) :
 {
     public int Index => index;
 
-    public uint Generation => generation;
-
     /// <summary>Marks the holder's temporary files: no later holder of the slot has the same name.</summary>
     public string Name => string.Create(CultureInfo.InvariantCulture, $"{index:D4}-{generation}");
 

@@ -21,11 +21,22 @@ internal static class RetentionFile
             $"The retention policy is damaged or of a later version, so nothing is deleted: file={file.Path}. Set it again.");
     }
 
-    /// <summary>Makes a policy the store's. Survives a power loss when it returns.</summary>
-    public static void Write(HeldDirectory directory, Guid storeId, RetentionOptions policy)
+    /// <summary>The store's policy; null also where it is damaged.</summary>
+    public static RetentionOptions? TryRead(HeldDirectory directory, Guid storeId, out bool isDamaged)
     {
-        WholeFile.Write(
-            directory, StoreNames.Retention, file => file.WriteAt(RetentionRecord.ToBytes(policy, storeId), 0));
-        WholeFile.Install(directory, StoreNames.Retention);
+        isDamaged = false;
+        try
+        {
+            return Read(directory, storeId);
+        }
+        catch (QueueFormatException)
+        {
+            isDamaged = true;
+            return null;
+        }
     }
+
+    /// <summary>Makes a policy the store's. Survives a power loss when it returns.</summary>
+    public static void Write(HeldDirectory directory, Guid storeId, RetentionOptions policy) => WholeFile.Replace(
+        directory, StoreNames.Retention, file => file.WriteAt(RetentionRecord.ToBytes(policy, storeId), 0));
 }

@@ -4,39 +4,32 @@ using MappedFileQueues.Platform.Linux.Calls;
 namespace MappedFileQueues.Platform.Linux;
 
 /// <summary>A file by its descriptor, read by pread(2), with posix_fadvise(2) for read-ahead.</summary>
-internal sealed unsafe class LinuxReadableFile : ReadableFile
+internal sealed unsafe class LinuxReadableFile(string path, LinuxHandle handle) : ReadableFile
 {
     // O_NONBLOCK matters only for what is not a regular file: opening a named pipe would wait for its other end.
     private const int OpenFlags =
         LinuxNative.O_RDONLY | LinuxNative.O_CLOEXEC | LinuxNative.O_NOCTTY | LinuxNative.O_NONBLOCK;
 
-    private readonly LinuxHandle _handle;
     private volatile bool _canReadCached = true;
 
-    private LinuxReadableFile(string path, LinuxHandle handle)
-    {
-        Path = path;
-        _handle = handle;
-    }
+    /// <inheritdoc/>
+    public override string Path => path;
 
     /// <inheritdoc/>
-    public override string Path { get; }
-
-    /// <inheritdoc/>
-    public override long Length => (long)LinuxDirectory.Stat(_handle, Path).Size;
+    public override long Length => (long)LinuxDirectory.Stat(handle, Path).Size;
 
     /// <inheritdoc/>
     public override FileMark? Mark
     {
         get
         {
-            LinuxStatx state = LinuxDirectory.Stat(_handle, Path);
+            LinuxStatx state = LinuxDirectory.Stat(handle, Path);
             return new FileMark(state.Inode, state.Birth);
         }
     }
 
     /// <inheritdoc/>
-    public override long Modified => LinuxDirectory.Stat(_handle, Path).Modified;
+    public override long Modified => LinuxDirectory.Stat(handle, Path).Modified;
 
     /// <summary>Opens the file; see <see cref="OperatingSystemServices.TryOpenForReading"/>.</summary>
     public static LinuxReadableFile? TryOpenFile(string path)
@@ -59,7 +52,7 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
     /// <inheritdoc/>
     public override int ReadAt(Span<byte> destination, long position)
     {
-        int done = _handle.ReadAt(destination, position, out int errno);
+        int done = handle.ReadAt(destination, position, out int errno);
         return errno == 0 ? done : throw Refused($"Cannot read at {position + done}", Path, errno);
     }
 
@@ -74,7 +67,7 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
         {
             LinuxIoVector vector = new() { Start = start, Length = (nuint)destination.Length };
             count = LinuxNative.preadv2(
-                LinuxNative.SYS_preadv2, _handle, &vector, 1, (nint)position, 0, LinuxNative.RWF_NOWAIT);
+                LinuxNative.SYS_preadv2, handle, &vector, 1, (nint)position, 0, LinuxNative.RWF_NOWAIT);
             errno = LinuxErrors.Last;
         }
 
@@ -86,19 +79,19 @@ internal sealed unsafe class LinuxReadableFile : ReadableFile
 
     /// <inheritdoc/>
     public override void AdviseSequential() =>
-        _ = LinuxNative.posix_fadvise(_handle, 0, 0, LinuxNative.POSIX_FADV_SEQUENTIAL);
+        _ = LinuxNative.posix_fadvise(handle, 0, 0, LinuxNative.POSIX_FADV_SEQUENTIAL);
 
     /// <inheritdoc/>
     public override MappedView? TryMap(long position, long length)
     {
         long fileLength = Length;
-        LinuxView? view = LinuxView.TryMap(_handle, position, length, writable: false, out _);
-        view?.AskForCached(_handle, fileLength);
+        LinuxView? view = LinuxView.TryMap(handle, position, length, writable: false, out _);
+        view?.AskForCached(handle, fileLength);
         return view;
     }
 
     /// <inheritdoc/>
-    public override void Dispose() => _handle.Dispose();
+    public override void Dispose() => handle.Dispose();
 
     private static QueueDiskException Refused(string failed, string path, int errno) =>
         Refused(failed, path, errno, Marshal.GetPInvokeErrorMessage(errno));

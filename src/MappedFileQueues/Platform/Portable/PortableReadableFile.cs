@@ -3,18 +3,10 @@ using Microsoft.Win32.SafeHandles;
 namespace MappedFileQueues.Platform.Portable;
 
 /// <summary>A file by the BCL, opened with the hint that it will be read from front to back.</summary>
-internal sealed class PortableReadableFile : ReadableFile
+internal sealed class PortableReadableFile(string path, SafeFileHandle handle) : ReadableFile
 {
-    private readonly SafeFileHandle _handle;
-
-    private PortableReadableFile(string path, SafeFileHandle handle)
-    {
-        Path = path;
-        _handle = handle;
-    }
-
     /// <inheritdoc/>
-    public override string Path { get; }
+    public override string Path => path;
 
     /// <inheritdoc/>
     public override long Length
@@ -23,7 +15,7 @@ internal sealed class PortableReadableFile : ReadableFile
         {
             try
             {
-                return RandomAccess.GetLength(_handle);
+                return RandomAccess.GetLength(handle);
             }
             catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
             {
@@ -60,7 +52,7 @@ internal sealed class PortableReadableFile : ReadableFile
     {
         try
         {
-            return PortableFile.ReadAt(_handle, destination, position);
+            return PortableFile.ReadAt(handle, destination, position);
         }
         catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
         {
@@ -78,7 +70,7 @@ internal sealed class PortableReadableFile : ReadableFile
     }
 
     /// <inheritdoc/>
-    public override void Dispose() => _handle.Dispose();
+    public override void Dispose() => handle.Dispose();
 
     private static string Text(Exception error) => error.Message.TrimEnd('.');
 

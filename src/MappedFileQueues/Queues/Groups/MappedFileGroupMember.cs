@@ -1,4 +1,3 @@
-using System.Diagnostics.CodeAnalysis;
 using MappedFileQueues.Engine;
 using MappedFileQueues.Log.Groups;
 using MappedFileQueues.Log.Reading;
@@ -43,10 +42,10 @@ public sealed class MappedFileGroupMember : IDisposable
     /// <summary>
     /// A copy of the headers of the message at <see cref="MessageOffset"/>; null when it has none. Allocates.
     /// </summary>
-    public MessageHeaders? Headers => _core.CopyHeaders();
+    public MessageHeaders? Headers => _core.Reader.CopyHeaders(PublicNames.GroupMember);
 
     /// <summary>The same headers in place; empty when there are none. Valid as the message is. Allocates nothing.</summary>
-    public MessageHeadersView HeadersInPlace => new(_core.GetHeaderBlock());
+    public MessageHeadersView HeadersInPlace => new(_core.Reader.GetHeaderBlock(PublicNames.GroupMember));
 
     /// <summary>
     /// Waits for a message and takes it, in place. It is valid until this member's next Consume or its Dispose. Each call takes
@@ -230,7 +229,7 @@ public ref struct GroupBatch
 
     /// <summary>The headers of the current message; valid as it is.</summary>
     public readonly MessageHeadersView HeadersInPlace =>
-        _member is null || _timeout is not null ? default : new(_member.GetHeaderBlock());
+        _member is null || _timeout is not null ? default : new(_member.Reader.GetHeaderBlock(PublicNames.GroupMember));
 
     /// <summary>Supports foreach.</summary>
     /// <returns>This batch.</returns>

@@ -41,10 +41,10 @@ public sealed class MappedFileGroupMember<T> : IDisposable
     public int UnacknowledgedCount => _core.UnacknowledgedCount;
 
     /// <inheritdoc cref="MappedFileGroupMember.Headers"/>
-    public MessageHeaders? Headers => _core.CopyHeaders();
+    public MessageHeaders? Headers => _core.Reader.CopyHeaders(PublicNames.GroupMember);
 
     /// <summary>The same headers in place; empty when there are none. Valid as the message is. Allocates nothing.</summary>
-    public MessageHeadersView HeadersInPlace => new(_core.GetHeaderBlock());
+    public MessageHeadersView HeadersInPlace => new(_core.Reader.GetHeaderBlock(PublicNames.GroupMember));
 
     /// <summary>
     /// Waits for a message and takes it. Each call takes the next one, whether or not those before are acknowledged.

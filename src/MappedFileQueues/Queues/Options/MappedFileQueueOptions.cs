@@ -1,3 +1,4 @@
+using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
 
@@ -153,37 +154,31 @@ public class MappedFileQueueOptions
     {
         ArgumentException.ThrowIfNullOrWhiteSpace(StorePath);
         ArgumentNullException.ThrowIfNull(TimeProvider);
-        Check(SegmentSize is > 0 and <= StoreMeta.SegmentLengthMax, nameof(SegmentSize), SegmentSize,
-            $"from 1 to {StoreMeta.SegmentLengthMax}");
-        Check(PrepareAhead >= 0, nameof(PrepareAhead), PrepareAhead, "0 or more");
-        Check(ProducerForceFlushIntervalCount >= 0, nameof(ProducerForceFlushIntervalCount),
-            ProducerForceFlushIntervalCount, "0 or more");
-        CheckTime(ConsumerSpinWaitDuration, nameof(ConsumerSpinWaitDuration));
-        CheckTime(LockTimeout, nameof(LockTimeout));
+        Check(SegmentSize is > 0 and <= StoreMeta.SegmentLengthMax, SegmentSize, $"from 1 to {StoreMeta.SegmentLengthMax}");
+        Check(PrepareAhead >= 0, PrepareAhead, "0 or more");
+        Check(ProducerForceFlushIntervalCount >= 0, ProducerForceFlushIntervalCount, "0 or more");
+        CheckTime(ConsumerSpinWaitDuration);
+        CheckTime(LockTimeout);
         Check(ConsumerRetryInterval > TimeSpan.Zero || ConsumerRetryInterval == Timeout.InfiniteTimeSpan,
-            nameof(ConsumerRetryInterval), ConsumerRetryInterval, "more than zero, or infinite");
+            ConsumerRetryInterval, "more than zero, or infinite");
         // Not Enum.IsDefined: a fresh process would compile it once for each enum before its first message.
-        Check(ProducerMode is >= ProducerMode.Shared and <= ProducerMode.Exclusive,
-            nameof(ProducerMode), ProducerMode, "a defined mode");
-        Check(Checksum is >= ChecksumMode.WriteAndVerify and <= ChecksumMode.WriteOnly,
-            nameof(Checksum), Checksum, "a defined mode");
-        Check(Corruption is >= CorruptionPolicy.Throw and <= CorruptionPolicy.SkipSegment,
-            nameof(Corruption), Corruption, "a defined policy");
-        Check(Durability is >= DurabilityLevel.PageCache and <= DurabilityLevel.Group,
-            nameof(Durability), Durability, "a defined level");
+        Check(ProducerMode is >= ProducerMode.Shared and <= ProducerMode.Exclusive, ProducerMode, "a defined mode");
+        Check(Checksum is >= ChecksumMode.WriteAndVerify and <= ChecksumMode.WriteOnly, Checksum, "a defined mode");
+        Check(Corruption is >= CorruptionPolicy.Throw and <= CorruptionPolicy.SkipSegment, Corruption, "a defined policy");
+        Check(Durability is >= DurabilityLevel.PageCache and <= DurabilityLevel.Group, Durability, "a defined level");
         Check(FlushInterval > TimeSpan.Zero || FlushInterval == Timeout.InfiniteTimeSpan,
-            nameof(FlushInterval), FlushInterval, "more than zero, or infinite");
-        Check(MaxUnconsumedBytes >= 0, nameof(MaxUnconsumedBytes), MaxUnconsumedBytes, "0 or more");
-        Check(FullMode is >= FullMode.Wait and <= FullMode.Throw, nameof(FullMode), FullMode, "a defined mode");
-        Check(UnixCreateMode is not { } mode || CreateModes.IsUsable(mode), nameof(UnixCreateMode), UnixCreateMode!,
-            CreateModes.Expected);
+            FlushInterval, "more than zero, or infinite");
+        Check(MaxUnconsumedBytes >= 0, MaxUnconsumedBytes, "0 or more");
+        Check(FullMode is >= FullMode.Wait and <= FullMode.Throw, FullMode, "a defined mode");
+        Check(UnixCreateMode is not { } mode || CreateModes.IsUsable(mode), UnixCreateMode, CreateModes.Expected);
         Retention?.ThrowIfInvalid();
     }
 
-    private static void CheckTime(TimeSpan value, string name) =>
-        Check(value >= TimeSpan.Zero || value == Timeout.InfiniteTimeSpan, name, value, "zero or more, or infinite");
+    private static void CheckTime(TimeSpan value, [CallerArgumentExpression(nameof(value))] string name = "") =>
+        Check(value >= TimeSpan.Zero || value == Timeout.InfiniteTimeSpan, value, "zero or more, or infinite", name);
 
-    private static void Check(bool isValid, string name, object value, string allowed)
+    private static void Check(
+        bool isValid, object? value, string allowed, [CallerArgumentExpression(nameof(value))] string name = "")
     {
         if (!isValid)
             throw new ArgumentOutOfRangeException(name, value, $"{name} must be {allowed}.");
