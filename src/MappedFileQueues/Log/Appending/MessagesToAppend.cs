@@ -32,7 +32,7 @@ internal readonly ref struct MessagesToAppend
         Count = 1;
     }
 
-    /// <summary>A batch of messages of one size; at least one.</summary>
+    /// <summary>A batch of messages of one size. Whoever appends it has checked that it is not empty.</summary>
     /// <param name="messages">The messages.</param>
     /// <param name="messageLength">The length of each; more than 0.</param>
     /// <param name="block">The header block of each.</param>
@@ -44,7 +44,7 @@ internal readonly ref struct MessagesToAppend
         Count = messages.Length / messageLength;
     }
 
-    /// <summary>A batch of messages of any lengths; at least one.</summary>
+    /// <summary>A batch of messages of any lengths. Whoever appends it has checked that it is not empty.</summary>
     public MessagesToAppend(ReadOnlySpan<ReadOnlyMemory<byte>> messages, ReadOnlySpan<byte> block = default)
     {
         _list = messages;
