@@ -36,11 +36,7 @@ internal static class GroupFigures
         {
             ["produce_plain"] = child => Append(child, options => new StructQueue(options)),
             ["produce_headers"] = child => Append(child, options => new HeadersQueue(options)),
-            ["produce_stamped"] = child => Append(child, options =>
-            {
-                options.StampTime = true;
-                return new StructQueue(options);
-            }),
+            ["produce_stamped"] = child => Append(child, options => new StampedQueue(options)),
             ["dedupe"] = child => Append(child, options => new NumberedQueue(options)),
             ["read_plain"] = child => Read(child, options => new StructQueue(options)),
             ["read_headers"] = child => Read(child, options => new HeadersQueue(options)),
