@@ -6,7 +6,7 @@ using MappedFileQueues.Bench.Queues;
 namespace MappedFileQueues.Bench.Groups;
 
 /// <summary>
-/// The figures of headers, of seeking, of groups and of producers with an id, in the order of measuring. The raw loops are those
+/// The figures of headers, of seeking, of groups, of many consumers and of producers with an id, in the order of measuring. The raw loops are those
 /// of `queues`: a copy of 64 bytes, and the bare read of them.
 /// </summary>
 internal static class GroupFigures
@@ -27,6 +27,7 @@ internal static class GroupFigures
             new(["group_single_2"], run => run.Measure("group_single_2", processCount: 2)),
             new([GroupDeathFigure.Name], GroupDeathFigure.Measure),
             new([SeekFigure.TimeName, SeekFigure.NumberName], run => run.Measure(SeekFigure.TimeName, processCount: 1)),
+            BenchSuite.Group(FanOutFigure.Name),
         ],
         Messages: (BenchSettings.MessagesDefault, BenchSettings.MessagesDefaultQuick));
 
@@ -46,6 +47,7 @@ internal static class GroupFigures
             ["group_single_2"] = child => new GroupPairFigure(child, 1).Measure(),
             [GroupDeathFigure.HolderRole] = GroupDeathFigure.Hold,
             [SeekFigure.TimeName] = child => new SeekFigure(child).Measure(),
+            [FanOutFigure.Name] = child => new FanOutFigure(child).Measure(),
         };
 
     private static IReadOnlyList<Samples> Append(ChildContext child, Func<MappedFileQueueOptions, BenchQueue> open) =>

@@ -18,6 +18,8 @@ internal class StructQueue : BenchQueue
 
     public MappedFileConsumer<Message64> Consumer => _queue.Consumer;
 
+    public MappedFileConsumer<Message64> OpenConsumer(string name) => _queue.OpenConsumer(name);
+
     /// <summary>Makes the producer, which is otherwise made by the first append.</summary>
     public void AttachProducer() => _ = Producer;
 
