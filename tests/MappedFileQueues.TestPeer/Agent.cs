@@ -4,6 +4,10 @@ using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Waiting;
 using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
+using MappedFileQueues.Platform.Linux;
+using MappedFileQueues.Platform.Portable;
 using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.TestPeer;
@@ -16,6 +20,7 @@ namespace MappedFileQueues.TestPeer;
 internal sealed class Agent
 {
     private readonly Dictionary<string, Func<AgentCommand, string>> _commands;
+    private readonly OperatingSystemServices[] _services = [new LinuxServices(), new PortableServices()];
     private MappedFileQueue? _queue;
     private MappedFileProducer? _producer;
     private MappedFileConsumer? _consumer;
@@ -48,6 +53,8 @@ internal sealed class Agent
         ["pour"] = Pour,
         ["seek"] = Seek,
         ["limit"] = LimitFiles,
+        ["syncfs"] = FlushFileSystem,
+        ["boot"] = command => _services[command.Number("services")].Boot.Stored.ToString(),
         ["sleepmax"] = SetSleepMax,
         ["member"] = OpenMember,
         ["take"] = Take,
@@ -477,6 +484,13 @@ internal sealed class Agent
     private string LimitFiles(AgentCommand command)
     {
         ProcessSignals.LimitFiles((ulong)command.Number("files"));
+        return "";
+    }
+
+    private static string FlushFileSystem(AgentCommand command)
+    {
+        using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(command["path"], create: false, mode: null)!;
+        directory.FlushFileSystem();
         return "";
     }
 

@@ -37,6 +37,7 @@ internal sealed class AppendFileSet : IDisposable
     private readonly Notices<Exception>? _errors;
 
     private bool _areEntriesDirty;
+    private bool _isAnyMoved;
 
     private AppendFileSet(HeldDirectory directory, PlatformLock ownership, string name, AppendFileOptions options)
     {
@@ -47,7 +48,7 @@ internal sealed class AppendFileSet : IDisposable
         _room = new RoomMark(directory, name);
         _notices = options.OnRolled is { } handler ? new Notices<RolledFile>(handler) : null;
         _errors = options.OnError is { } errorHandler ? new Notices<Exception>(errorHandler) : null;
-        _retention = new RolledFileRetention(directory, _rolled, options, _errors);
+        _retention = new RolledFileRetention(directory, _rolled, options, ForgetUnsynced, _errors);
         Schedule = new RollSchedule(options);
         Current = null!;
     }
@@ -116,21 +117,19 @@ internal sealed class AppendFileSet : IDisposable
     {
         if (PlantedFaults.Has(PlantedFault.AppendNotFlushed))
             return;
-        // What the retention has deleted must not look like what another program has moved.
-        ForgetDeleted();
-        bool isAnyMoved = false;
         foreach ((string name, FileIdentity identity) in _unsynced)
         {
             using PlatformFile? file = _directory.Open(name, FileOpening.ReadWrite);
             if (file?.Identity == identity)
                 file.Sync();
             else
-                isAnyMoved = true;
+                _isAnyMoved = true;
         }
 
         // Another program has renamed a closed file (logrotate) or deleted it. Nobody knows its name, but not its file system.
-        if (isAnyMoved)
+        if (_isAnyMoved)
             _directory.FlushFileSystem();
+        _isAnyMoved = false;
         _unsynced.Clear();
         Current.Sync();
         if (_areEntriesDirty)
@@ -181,8 +180,6 @@ internal sealed class AppendFileSet : IDisposable
         _areEntriesDirty = true;
         if (rolled is not null && !IsDurable && _rolled.Count > 0)
             _unsynced.Add((rolled, named!.Value));
-        if (_unsynced.Count > _rolled.Count)
-            ForgetDeleted();
         if (IsDurable)
             _directory.FlushEntries("");
         Announce(isMoved ? null : rolled, length);
@@ -193,13 +190,7 @@ internal sealed class AppendFileSet : IDisposable
     }
 
     /// <inheritdoc cref="RolledFileRetention.DeleteExpired"/>
-    public void DeleteExpired()
-    {
-        if (!_retention.DeleteExpired())
-            return;
-        _areEntriesDirty = true;
-        ForgetDeleted();
-    }
+    public void DeleteExpired() => _areEntriesDirty |= _retention.DeleteExpired();
 
     /// <summary>Ends the current file after its last byte; best effort after a failure, whose error is thrown already.</summary>
     public void End(bool isFailed)
@@ -236,13 +227,26 @@ internal sealed class AppendFileSet : IDisposable
         _directory.Dispose();
     }
 
-    /// <summary>What retention has deleted, or could not delete and tries again, needs no sync.</summary>
-    private void ForgetDeleted()
+    /// <summary>
+    /// What retention deletes, or cannot delete and tries again, needs no sync. But another program may have renamed the file, or
+    /// keep it by a link: then only its name goes, and a flush promises what is in it.
+    /// </summary>
+    private void ForgetUnsynced(string name)
     {
-        if (_unsynced.Count == 0)
+        int index = _unsynced.FindIndex(file => file.Name == name);
+        if (index < 0)
             return;
-        IReadOnlyList<string> closed = _rolled.Names;
-        _unsynced.RemoveAll(file => !closed.Contains(file.Name));
+        FileIdentity identity = _unsynced[index].Identity;
+        _unsynced.RemoveAt(index);
+        try
+        {
+            using PlatformFile? file = _directory.Open(name, FileOpening.Read);
+            _isAnyMoved |= file is null || file.Identity != identity || file.HasOtherNames;
+        }
+        catch (QueueDiskException)
+        {
+            _isAnyMoved = true;
+        }
     }
 
     private void OpenFirst(DateTimeOffset? noted)

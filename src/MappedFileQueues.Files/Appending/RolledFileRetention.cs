@@ -12,9 +12,10 @@ namespace MappedFileQueues.Files.Appending;
 /// <param name="directory">The folder.</param>
 /// <param name="rolled">The closed files in it.</param>
 /// <param name="options">The user's options.</param>
+/// <param name="deleting">Told of each closed file before it is deleted or reused.</param>
 /// <param name="errors">Told of what cannot be done; null when nobody listens.</param>
 internal sealed class RolledFileRetention(
-    HeldDirectory directory, RolledFiles rolled, AppendFileOptions options, Notices<Exception>? errors)
+    HeldDirectory directory, RolledFiles rolled, AppendFileOptions options, Action<string> deleting, Notices<Exception>? errors)
 {
     /// <summary>
     /// Closed files that are to go, and could not be deleted yet. The thread that makes the next file adds to them, too.
@@ -50,6 +51,7 @@ internal sealed class RolledFileRetention(
             }
 
             rolled.Remove(name);
+            deleting(name);
             Delete(name);
             isAny = true;
         }
@@ -80,6 +82,7 @@ internal sealed class RolledFileRetention(
         {
             // The youngest of them waits for its reuse: a process that dies meanwhile leaves no gap between the closed files.
             string? oldest = rolled.TakeOldest();
+            deleting(oldest);
             if (options.ReuseOldFiles)
                 (oldest, spare) = (spare, oldest);
             if (oldest is not null)

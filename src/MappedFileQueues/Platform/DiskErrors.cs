@@ -96,6 +96,9 @@ internal static class DiskErrors
     /// <summary>True if nothing but room is missing: the disk is full, or the quota is used up.</summary>
     public static bool IsFull(int errno) => errno is ENOSPC or EDQUOT;
 
+    /// <summary>True if nothing was wrong with the call: the process or the system has too little of something now.</summary>
+    public static bool IsShortage(int errno) => errno is EMFILE or ENFILE or ENOMEM;
+
     /// <summary>Creates the exception.</summary>
     /// <param name="failed">What failed, as the beginning of a sentence: "Cannot open the file".</param>
     /// <param name="path">The file or directory.</param>

@@ -23,6 +23,8 @@ internal abstract class OperatingSystemServices
     public abstract ulong MemoryId { get; }
 
     /// <summary>Both. Where nothing is known, each lone open counts as one after a power loss.</summary>
+    /// <exception cref="QueueDiskException">No descriptor or no memory is left to read them; the next call tries
+    /// again.</exception>
     public BootIdentity Boot => new(MemoryId, Guid.TryParse(BootId, out Guid known) ? known : Guid.Empty);
 
     /// <summary>

@@ -20,13 +20,24 @@ internal static class ProcFiles
     /// <summary>Whether a test has set another boot.</summary>
     public static bool IsOtherBoot => OtherBootId is not null;
 
-    /// <summary>The boot id; null when it cannot be read.</summary>
+    /// <summary>The boot id; null where the system does not tell it.</summary>
+    /// <exception cref="QueueDiskException">The process has no descriptor left, or no memory: nothing is known yet.</exception>
     public static string? ReadBootId()
     {
         if (OtherBootId is { } other)
             return other;
-        string? text = ReadOrNull("/proc/sys/kernel/random/boot_id")?.Trim();
-        return string.IsNullOrEmpty(text) ? null : text;
+        const string Name = "/proc/sys/kernel/random/boot_id";
+        try
+        {
+            return File.ReadAllText(Name).Trim() is { Length: > 0 } text ? text : null;
+        }
+        catch (Exception error) when (error is IOException or UnauthorizedAccessException)
+        {
+            // An unknown boot would be taken for another one, and the store for one after a power loss.
+            return DiskErrors.IsShortage(error.HResult)
+                ? throw DiskErrors.Make("Cannot read the boot id", Name, error.HResult, error.Message.TrimEnd('.'), error)
+                : null;
+        }
     }
 
     /// <summary>True if a process is stopped (SIGSTOP, a debugger): no reason to take it for dead.</summary>

@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using System.Globalization;
 using MappedFileQueues.Log.Store;
 using MappedFileQueues.Threads;
 
@@ -101,9 +102,21 @@ internal sealed class CapacityWait : IDisposable
     }
 
     /// <summary>What every message about a full queue says.</summary>
-    public static string Describe(LogStore store, ConsumerLimit limit) =>
-        $"slowest={limit.FindSlowest()}, limit={limit.BytesMax}, path={store.Path}. Find the slowest consumer with GetInfo or "
-        + "mfq info; delete one that nobody needs any more";
+    public static string Describe(LogStore store, ConsumerLimit limit)
+    {
+        long? slowest = null;
+        try
+        {
+            slowest = limit.FindSlowest();
+        }
+        catch (MappedFileQueueException)
+        {
+            // A cursor that cannot be read just now is not why the call ends.
+        }
+
+        return $"slowest={slowest?.ToString(CultureInfo.InvariantCulture) ?? "unknown"}, limit={limit.BytesMax}, "
+            + $"path={store.Path}. Find the slowest consumer with GetInfo or mfq info; delete one that nobody needs any more";
+    }
 
     private string Describe() => Describe(_store, _limit);
 

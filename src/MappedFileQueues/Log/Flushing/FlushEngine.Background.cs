@@ -289,9 +289,11 @@ internal sealed unsafe partial class FlushEngine
 
         try
         {
+            long confirmed = _store.ConfirmedOffset;
             FlushCompletedSegments();
+            // Where it has flushed nothing, because of an open claim or another leader, what others tell stays.
             if (!_ticks)
-                Failure.Clear();
+                Failure.Clear(onlyOwn: _store.ConfirmedOffset == confirmed);
         }
         catch (MappedFileQueueException error) when (error is not (QueueDeletedException or QueuePoisonedException))
         {

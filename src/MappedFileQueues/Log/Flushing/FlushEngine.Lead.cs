@@ -216,8 +216,11 @@ internal sealed unsafe partial class FlushEngine
         {
             bool hasCompany = _group.Gather() > 1;
             long began = hasCompany ? Stopwatch.GetTimestamp() : 0;
+            long confirmed = _store.ConfirmedOffset;
             Round(limit: null, checkpoint);
-            Failure.Clear();
+            // A round that ended at an open claim has flushed nothing: what is told of that stays.
+            if (_store.ConfirmedOffset > confirmed)
+                Failure.Clear();
             if (hasCompany)
                 _group.NoteFlush(Stopwatch.GetElapsedTime(began));
         }

@@ -58,8 +58,8 @@ internal sealed class FlushFailure(LogStore store)
     }
 
     /// <summary>
-    /// Records that a flush has succeeded, this queue's or another's, or that there was nothing to flush. Every flush calls this;
-    /// it costs two loads while all is well.
+    /// Records that a flush has succeeded, this queue's or another's, or that there was nothing to flush. Every flush that moves
+    /// the durable offset calls this; it costs two loads while all is well.
     /// </summary>
     /// <param name="onlyOwn">What another queue has told stays.</param>
     public void Clear(bool onlyOwn = false)

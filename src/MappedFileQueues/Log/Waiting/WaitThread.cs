@@ -44,7 +44,15 @@ internal sealed unsafe class WaitThread(OperatingSystemServices os)
     public void Start(SignalWaits waits)
     {
         _waits.Add(waits);
-        _ = BackgroundThread.Start(Run, "async waits");
+        try
+        {
+            _ = BackgroundThread.Start(Run, "async waits");
+        }
+        catch
+        {
+            NativeMemory.Free(_interrupts);
+            throw;
+        }
     }
 
     /// <summary>False when it has no room, or belongs to another platform.</summary>
@@ -94,7 +102,6 @@ internal sealed unsafe class WaitThread(OperatingSystemServices os)
         if (os.WordsMax == 1)
             cause.Signal.Interrupt();
     }
-
 
     private void Run()
     {

@@ -174,10 +174,12 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
     /// <inheritdoc/>
     public override void FlushFileSystem()
     {
-        if (LinuxNative.syncfs(handle) == 0)
-            return;
-        int errno = LinuxErrors.Last;
-        throw LinuxErrors.Make("Cannot flush the file system", path, errno);
+        while (LinuxNative.syncfs(handle) != 0)
+        {
+            int errno = LinuxErrors.Last;
+            if (errno != DiskErrors.EINTR)
+                throw LinuxErrors.Make("Cannot flush the file system", path, errno);
+        }
     }
 
     /// <inheritdoc/>

@@ -6,9 +6,11 @@ namespace MappedFileQueues.Platform.Linux;
 /// <summary>Linux by P/Invoke, x64 and arm64.</summary>
 internal sealed unsafe class LinuxServices : OperatingSystemServices
 {
-    private readonly Lazy<string?> _bootId = new(ProcFiles.ReadBootId);
+    // The mode that keeps no exception: what fails for want of a descriptor is read again.
+    private readonly Lazy<string?> _bootId = new(ProcFiles.ReadBootId, LazyThreadSafetyMode.PublicationOnly);
 
-    private readonly Lazy<ulong> _memoryId = new(() => ProcFiles.IsOtherBoot ? 0 : LinuxKernelMemory.ReadId());
+    private readonly Lazy<ulong> _memoryId =
+        new(() => ProcFiles.IsOtherBoot ? 0 : LinuxKernelMemory.ReadId(), LazyThreadSafetyMode.PublicationOnly);
 
     private readonly Lazy<bool> _waitsOnMany = new(CanWaitOnMany);
 

@@ -5,7 +5,8 @@ namespace MappedFileQueues.Platform.Portable;
 /// <summary>Uses only the BCL: for Windows and macOS, and on Linux by choice.</summary>
 internal sealed unsafe class PortableServices : OperatingSystemServices
 {
-    private readonly Lazy<string?> _bootId = new(PortableBoot.ReadId);
+    // The mode that keeps no exception: what fails for want of a descriptor is read again.
+    private readonly Lazy<string?> _bootId = new(PortableBoot.ReadId, LazyThreadSafetyMode.PublicationOnly);
 
     /// <inheritdoc/>
     public override bool IsPortable => true;

@@ -2,6 +2,7 @@ using System.Collections.Concurrent;
 using MappedFileQueues.Files;
 using MappedFileQueues.Files.Names;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Tests.Platform;
 
 namespace MappedFileQueues.Tests.Files.Appending;
 
@@ -200,6 +201,53 @@ public sealed class AppendFileRollFaultTests : IDisposable
         stream.Write(new byte[1_000]);
         stream.Flush(durable: true);
         Assert.Equal(1, syncs);
+    }
+
+    /// <summary>
+    /// The same, and the retention then deletes the name. The moved file counted as deleted, and what was in it as flushed.
+    /// </summary>
+    [Theory]
+    [InlineData(false, false)]
+    [InlineData(true, false)]
+    [InlineData(false, true)]
+    [InlineData(true, true)]
+    public void FlushDurable_FileWasMovedBeforeRetentionDeletedItsName_TheFileSystemIsFlushed(bool isLinked, bool reuses)
+    {
+        // .NET alone does not see links.
+        isLinked &= OperatingSystem.IsLinux();
+        int syncs = 0;
+        _disk.Before = (call, _) => syncs += call == DiskCall.SyncFileSystem ? 1 : 0;
+        using AppendFileStream stream = new(FilePath, new AppendFileOptions
+        {
+            Durability = AppendDurability.PageCache,
+            RollLength = 10_000,
+            RetainedFileCount = 1,
+            ReuseOldFiles = reuses,
+            Content = FileContent.Text,
+        });
+        WriteUntilRolled(1);
+        string rolled = RolledFiles().Single();
+        if (isLinked)
+            MountedFileSystem.Run("ln", rolled, FilePath + ".1");
+        else
+            File.Move(rolled, FilePath + ".1");
+        WriteUntilRolled(3);
+        stream.Flush(durable: true);
+        Assert.Equal(1, syncs);
+
+        // Not again: it is on disk.
+        WriteUntilRolled(4);
+        stream.Flush(durable: true);
+        Assert.Equal(1, syncs);
+
+        void WriteUntilRolled(int number)
+        {
+            while (!File.Exists(_temp.PathOf($"app.roll-{number:D6}.log")))
+            {
+                WriteLines(stream, 100);
+                stream.Flush();
+            }
+        }
     }
 
     /// <summary>What the stream itself has deleted needs no flush.</summary>

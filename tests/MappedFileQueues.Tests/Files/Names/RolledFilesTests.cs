@@ -45,7 +45,7 @@ public sealed class RolledFilesTests : IDisposable
             File.WriteAllText(_temp.PathOf($"app.roll-00000{i}.log"), "");
         RolledFiles rolled = new(folder, new RolledNames("app.log"));
         AppendFileOptions options = new() { RollLength = 1, RetainedFileCount = 2, ReuseOldFiles = true };
-        RolledFileRetention retention = new(folder, rolled, options, errors: null);
+        RolledFileRetention retention = new(folder, rolled, options, deleting: _ => { }, errors: null);
 
         string? spare = null;
         retention.RetainNewest(countMin: 1, ref spare);

@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
 using MappedFileQueues.Tests.Tool;
 
@@ -110,6 +111,48 @@ public sealed class FlushFailureTests : IDisposable
         Assert.Contains("not on disk, at most 1,024", check, StringComparison.Ordinal);
         claim.Publish(8);
         Eventually.True(() => queue.GetInfo().FlushFailingSince is null, "a flush succeeds again");
+    }
+
+    /// <summary>
+    /// The rounds of a flush that waits at the claim, and those of rolls, flush nothing there. Each of them counted as a success
+    /// and took back what another queue had told.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Flush_EndsAtTheClaim_LeavesWhatAnotherQueueTold(bool atRoll)
+    {
+        using MappedFileQueue owner = Open(ProducerMode.Shared, TimeSpan.FromHours(1), DurabilityLevel.PageCache);
+        MessageClaim claim = owner.Producer.DangerousClaim(8);
+        using (MappedFileQueue told = Open(ProducerMode.Shared, TimeSpan.FromMilliseconds(20)))
+        {
+            told.Producer.Produce([1]);
+            Eventually.True(() => owner.GetInfo().FlushFailingSince is not null, "it is told");
+        }
+
+        int rounds = 0;
+        _ = new FaultyDisk
+        {
+            Before = (call, name) =>
+            {
+                if (call == DiskCall.Lock && name == StoreNames.FlushLock)
+                    Interlocked.Increment(ref rounds);
+            },
+        };
+        using MappedFileQueue late = Open(ProducerMode.Shared, TimeSpan.FromHours(1), DurabilityLevel.PageCache);
+        BackgroundCall? flush = atRoll ? null : BackgroundCall.Start(() => late.Flush());
+        for (int i = 0; atRoll && i < 100; i++)
+            late.Producer.Produce(new byte[10_000]);
+        Eventually.True(() => Volatile.Read(ref rounds) > (atRoll ? 0 : 2), "a round has begun, or the third one");
+        // It ends the thread that flushes after a roll.
+        if (atRoll)
+            late.Dispose();
+        Assert.NotNull(owner.GetInfo().FlushFailingSince);
+
+        claim.Publish(8);
+        flush?.Join();
+        owner.Flush();
+        Assert.Null(owner.GetInfo().FlushFailingSince);
     }
 
     /// <summary>Nothing was promised: the error is shown, and appends continue.</summary>

@@ -1,5 +1,7 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.StoreFiles;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Log.StoreFiles;
@@ -45,6 +47,39 @@ public sealed class ConsumerCursorsTests : IDisposable
         File.Delete(_temp.PathOf(StoreNames.Cursor("slow")));
 
         CheckGoesOn(queue, mode);
+    }
+
+    /// <summary>
+    /// A call whose time is up looks at the cursors once more, for its message. Where that look failed, for want of a descriptor,
+    /// its error took the place of the call's own.
+    /// </summary>
+    [Theory]
+    [InlineData(FullMode.Wait)]
+    [InlineData(FullMode.Throw)]
+    public void Produce_CursorsCannotBeReadForTheMessage_IsTheCallsOwnError(FullMode mode)
+    {
+        // Portable reads the cursors at each look.
+        PlatformScope.Use(portable: true);
+        var disk = new FaultyDisk();
+        using MappedFileQueue queue = OpenFull(mode);
+        var timeout = new ProduceOptions { Timeout = TimeSpan.Zero };
+        int looks = 0;
+        disk.Before = (call, _) => looks += call == DiskCall.List ? 1 : 0;
+        Type expected = Record.Exception(() => queue.Producer.Produce(new byte[400], timeout))!.GetType();
+
+        int last = looks;
+        looks = 0;
+        disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.List && ++looks == last)
+                throw new QueueDiskException("No descriptor left.", DiskErrors.EMFILE, name);
+        };
+        Exception? error = Record.Exception(() => queue.Producer.Produce(new byte[400], timeout));
+
+        Assert.Equal(last, looks);
+        Assert.IsType(mode == FullMode.Wait ? typeof(TimeoutException) : typeof(QueueFullException), error);
+        Assert.IsType(expected, error);
+        Assert.Contains("slowest=unknown", error!.Message, StringComparison.Ordinal);
     }
 
     /// <summary>

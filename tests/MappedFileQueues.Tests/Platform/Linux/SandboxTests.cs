@@ -1,3 +1,6 @@
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Linux;
+using MappedFileQueues.Platform.Portable;
 using MappedFileQueues.Tests.Crash;
 
 namespace MappedFileQueues.Tests.Platform.Linux;
@@ -55,6 +58,30 @@ public sealed class SandboxTests : IDisposable
         agent.Ask("close");
     }
 
+    /// <summary>
+    /// A process that had no descriptor left when it asked for the boot took it for an unknown one from then on: each store that
+    /// it opened alone was cut as after a power loss.
+    /// </summary>
+    [Theory]
+    [InlineData(0)]
+    [InlineData(1)]
+    public void Boot_NoDescriptorLeft_FailsAndIsKnownAfterwards(int services)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "Windows has no such limit.");
+        using PeerAgent agent = PeerAgent.Start();
+        // What the runtime loads for it comes first.
+        agent.Ask($"open path={_temp.StorePath} segment={Limit}");
+        agent.Ask("close");
+
+        agent.Ask("limit files=3");
+        string error = agent.AskForError($"boot services={services}");
+        Assert.Contains("errno=24", error, StringComparison.Ordinal);
+
+        agent.Ask("limit files=200");
+        BootIdentity known = services == 0 ? new LinuxServices().Boot : new PortableServices().Boot;
+        Assert.Equal(known.Stored.ToString(), agent.Ask($"boot services={services}"));
+    }
+
     /// <summary>A service whose folder was replaced by a new release told "Unable to find the specified file." alone.</summary>
     [Fact]
     public void Open_FolderOfTheProcessIsGone_IsTheError()
@@ -94,5 +121,17 @@ public sealed class SandboxTests : IDisposable
         agent.Ask("close");
         agent.Ask($"open path={_temp.StorePath} segment={Limit}");
         Assert.EndsWith("last-0", agent.Ask("consume count=10000"), StringComparison.Ordinal);
+    }
+
+    /// <summary>A signal, which ends no other flush, ended that of a file system, and with it the stream of a log.</summary>
+    [Fact]
+    public void FlushFileSystem_Interrupted_IsMadeAgain()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux() && File.Exists("/usr/bin/strace"), "strace is not installed.");
+        using PeerAgent agent = PeerAgent.StartUnder(
+            "strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null",
+            "-e", "trace=syncfs", "-e", "inject=syncfs:error=EINTR:when=1");
+
+        agent.Ask($"syncfs path={_temp.Root}");
     }
 }

@@ -13,11 +13,15 @@ internal static unsafe class LinuxKernelMemory
     private const int FileSystemIdAt = 56;
 
     /// <summary>The id; 0 when this kernel, or a sandbox, does not tell it.</summary>
+    /// <exception cref="QueueDiskException">The process has no descriptor left, or no memory: nothing is known yet.</exception>
     public static ulong ReadId()
     {
         // Without the second flag, vm.memfd_noexec = 2 refuses the call; before Linux 6.3 the flag is unknown.
         using LinuxHandle first = LinuxHandle.OfMemory(LinuxNative.MFD_CLOEXEC | LinuxNative.MFD_NOEXEC_SEAL);
         using LinuxHandle memory = first.IsInvalid ? LinuxHandle.OfMemory(LinuxNative.MFD_CLOEXEC) : first;
+        int errno = memory.IsInvalid ? LinuxErrors.Last : 0;
+        if (DiskErrors.IsShortage(errno))
+            throw LinuxErrors.Make("Cannot identify the kernel's memory", "memfd", errno);
         byte* state = stackalloc byte[LinuxFileSystems.StatfsRoom];
         if (memory.IsInvalid || LinuxNative.fstatfs(memory, state) != 0 || *(uint*)state != TmpfsMagic)
             return 0;
