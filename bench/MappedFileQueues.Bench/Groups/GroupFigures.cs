@@ -6,8 +6,8 @@ using MappedFileQueues.Bench.Queues;
 namespace MappedFileQueues.Bench.Groups;
 
 /// <summary>
-/// The figures of headers, of seeking, of groups, of many consumers and of producers with an id, in the order of measuring. The raw loops are those
-/// of `queues`: a copy of 64 bytes, and the bare read of them.
+/// The figures of headers, of seeking, of groups, of many consumers and of producers with an id, in the order of measuring. The
+/// raw loops are those of `queues`: a copy of 64 bytes, and the bare read of them.
 /// </summary>
 internal static class GroupFigures
 {

@@ -224,8 +224,9 @@ internal sealed unsafe partial class FlushEngine
         try
         {
             ServePending();
-            ServeRoll();
+            // Before the roll, which writes nothing back while a tick is due.
             ServeTick();
+            ServeRoll();
             if (Left(_lastIndex, IndexInterval) <= TimeSpan.Zero)
                 KeepIndex(isLast: false);
         }
@@ -275,10 +276,10 @@ internal sealed unsafe partial class FlushEngine
     {
         if (!_rolled)
             return;
-        WriteBack();
+        bool isWrittenBack = TryWriteBack();
         if (Left(_lastRoll, CheckpointInterval) > TimeSpan.Zero)
             return;
-        _rolled = false;
+        _rolled = !isWrittenBack;
         _lastRoll = Stopwatch.GetTimestamp();
         if (WasRemoved())
         {
@@ -312,14 +313,15 @@ internal sealed unsafe partial class FlushEngine
     /// <summary>
     /// Makes the system write completed segments to disk as soon as there are enough of them, instead of at the next flush.
     /// Otherwise a producer that appends gigabytes a second would fill memory with unwritten pages up to the system's limit, at
-    /// which every writing process has to wait. Nothing is promised; flushes follow as usual, and come first.
+    /// which every writing process has to wait. Nothing is promised; flushes follow as usual, and come first: false when one is
+    /// due, and another process may keep it from flushing.
     /// </summary>
-    private void WriteBack()
+    private bool TryWriteBack()
     {
         long goal = FindCompletedEnd();
         long from = Math.Max(_writtenBackTo, _store.Window.StartOf(_store.ConfirmedOffset));
         if (goal - from < UnwrittenMax || _store.KeepsLittle)
-            return;
+            return true;
         _store.Producers.Preparer?.ReleaseBelow(goal);
         try
         {
@@ -337,6 +339,7 @@ internal sealed unsafe partial class FlushEngine
         }
 
         _writtenBackTo = from;
+        return from >= goal;
 
         bool Continues() => !_stopping && !IsAnyPending && !IsTickDue;
     }

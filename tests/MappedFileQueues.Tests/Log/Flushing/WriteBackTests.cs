@@ -14,6 +14,10 @@ public sealed class WriteBackTests
     private const int Segment = 16 << 20;
     private const int Length = 1 << 20;
 
+    /// <summary>
+    /// The flush lock is held for ever, as by a stopped process. A last roll that was noticed while a tick was due was forgotten:
+    /// the tick could not flush, and the roll had written nothing back.
+    /// </summary>
     [Theory]
     [InlineData(DurabilityLevel.PageCache, ProducerMode.Exclusive)]
     [InlineData(DurabilityLevel.Interval, ProducerMode.Shared)]
