@@ -120,7 +120,7 @@ internal sealed class BlockFiller
         if (_error is { } error)
         {
             // Nothing is wrong with the file where the process lacked a descriptor or memory: the next call looks again.
-            if (error is QueueDiskException { Errno: DiskErrors.EMFILE or DiskErrors.ENFILE or DiskErrors.ENOMEM })
+            if (error is QueueDiskException disk && DiskErrors.IsShortage(disk.Errno))
                 _error = null;
             ExceptionDispatchInfo.Throw(error);
         }

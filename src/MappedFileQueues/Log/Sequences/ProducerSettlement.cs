@@ -141,10 +141,8 @@ internal static class ProducerSettlement
         {
             return ProducerFile.TryOpen(directory, meta, name);
         }
-        catch (Exception error) when (error is QueueCorruptException or QueueDiskException
-        {
-            MayHaveLostData: false, Errno: not (DiskErrors.EMFILE or DiskErrors.ENFILE or DiskErrors.ENOMEM),
-        })
+        catch (Exception error) when (error is QueueCorruptException
+            || (error is QueueDiskException { MayHaveLostData: false } disk && !DiskErrors.IsShortage(disk.Errno)))
         {
             return null;
         }
