@@ -1,4 +1,3 @@
-using System.Runtime.CompilerServices;
 using MappedFileQueues.Bench.Measuring;
 using MappedFileQueues.Bench.Processes;
 using MappedFileQueues.Bench.Queues;
@@ -52,7 +51,7 @@ internal sealed class FanOutFigure(ChildContext context)
         {
             consumer.SeekToStart();
             start.SignalAndWait();
-            sums[i] = ReadEach(consumer, count);
+            sums[i] = StructQueue.Read(consumer, checked((int)count));
         }))];
         foreach (Thread thread in threads)
             thread.Start();
@@ -64,19 +63,5 @@ internal sealed class FanOutFigure(ChildContext context)
         foreach (ulong sum in sums)
             Sums.Check(Name, sum, Message64.ExpectedSum(count));
         return each;
-    }
-
-    [MethodImpl(MethodImplOptions.NoInlining)]
-    private static ulong ReadEach(MappedFileConsumer<Message64> consumer, long count)
-    {
-        ulong sum = 0;
-        for (long i = 0; i < count; i++)
-        {
-            consumer.Consume(out Message64 message);
-            sum += message.Sum();
-            consumer.Commit();
-        }
-
-        return sum;
     }
 }

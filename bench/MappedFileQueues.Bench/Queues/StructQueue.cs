@@ -61,8 +61,9 @@ internal class StructQueue : BenchQueue
         producer.Produce(ref message);
     }
 
+    /// <summary>Reads that many messages with a consumer, each committed; adds them up.</summary>
     [MethodImpl(MethodImplOptions.NoInlining)]
-    private static ulong Read(MappedFileConsumer<Message64> consumer, int count)
+    public static ulong Read(MappedFileConsumer<Message64> consumer, int count)
     {
         ulong sum = 0;
         for (int i = 0; i < count; i++)
