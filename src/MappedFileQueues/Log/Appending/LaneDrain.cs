@@ -21,34 +21,31 @@ internal static unsafe class LaneDrain
         foreach (AppendLane lane in lanes)
             lane.Bound = null;
         Interlocked.MemoryBarrierProcessWide(); // P7 full: bounds away before the loads; pairs with P7 release in the appenders.
-        bool clean = true;
         var deadline = new Deadline(claimTimeout);
+        bool clean = true;
         foreach (AppendLane lane in lanes)
-        {
-            var spinner = new SpinWait();
-            while (lane.IsInCall)
-            {
-                if (lane.HasLostClaim || (lane.HasOpenClaim && deadline.IsOver))
-                {
-                    ProtocolSteps.Reach(ProtocolStep.ClaimTimedOut);
-                    if (fence(lane))
-                    {
-                        clean = false;
-                        break;
-                    }
-                }
+            Uninterrupted.Run(() => clean &= AwaitCall(lane, deadline, fence));
+        return clean;
+    }
 
-                try
-                {
-                    spinner.SpinOnce();
-                }
-                catch (ThreadInterruptedException)
-                {
-                    // Half closed, the producer would hold its locks for the life of the process.
-                }
+    /// <summary>Waits until no thread is inside <paramref name="lane"/>.</summary>
+    /// <returns>False when the lane's claim was taken away instead.</returns>
+    /// <exception cref="ThreadInterruptedException">The thread was interrupted. The wait may be repeated.</exception>
+    private static bool AwaitCall(AppendLane lane, Deadline deadline, Func<AppendLane, bool> fence)
+    {
+        var spinner = new SpinWait();
+        while (lane.IsInCall)
+        {
+            if (lane.HasLostClaim || (lane.HasOpenClaim && deadline.IsOver))
+            {
+                ProtocolSteps.Reach(ProtocolStep.ClaimTimedOut);
+                if (fence(lane))
+                    return false;
             }
+
+            spinner.SpinOnce();
         }
 
-        return clean;
+        return true;
     }
 }

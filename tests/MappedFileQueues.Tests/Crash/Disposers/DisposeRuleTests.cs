@@ -40,7 +40,7 @@ public sealed class DisposeRuleTests
 
     /// <summary>
     /// A thread that waited in Dispose for another one's claim was interrupted: the queue was half closed, and held the
-    /// producers' lock for the life of the process.
+    /// producers' lock for the life of the process. Then the interrupt was lost: the thread's next wait did not end by it.
     /// </summary>
     [Fact]
     public void Dispose_IsInterrupted_EndsAllTheSame()
@@ -56,7 +56,12 @@ public sealed class DisposeRuleTests
             ends.Wait();
         });
         begun.Wait();
-        Thread disposing = new(queue.Dispose);
+        bool isPending = false;
+        Thread disposing = new(() =>
+        {
+            queue.Dispose();
+            isPending = Record.Exception(() => Thread.Sleep(1)) is ThreadInterruptedException;
+        });
         disposing.Start();
         Assert.True(SpinWait.SpinUntil(() => (disposing.ThreadState & System.Threading.ThreadState.WaitSleepJoin) != 0, 10_000));
         disposing.Interrupt();
@@ -65,6 +70,7 @@ public sealed class DisposeRuleTests
         claiming.Join();
         disposing.Join();
 
+        Assert.True(isPending);
         using MappedFileQueue next = store.Open(ProducerMode.Exclusive);
         next.OpenProducer().Dispose();
     }
