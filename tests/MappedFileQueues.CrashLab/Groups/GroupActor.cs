@@ -78,8 +78,11 @@ internal sealed unsafe class GroupActor(
                 Acknowledge(_inHand.Count);
                 Trim();
                 return;
+            case GroupHabit.DropHalf when choice is >= 24 and < 40:
+                Produce();
+                return;
             case GroupHabit.DropHalf when choice is >= 70 and < 92:
-                if (choice < 80)
+                if (choice < 74)
                     Trim();
                 else
                     Acknowledge(random.Next(1, (_inHand.Count / 2) + 2));
@@ -459,7 +462,8 @@ internal sealed unsafe class GroupActor(
     {
         if (!model.Plan.Trims)
             return;
-        long logStart = _engine.Trim(long.MaxValue);
+        bool isLittle = model.Plan.Habit == GroupHabit.DropHalf;
+        long logStart = _engine.Trim(isLittle ? model.LogStart + random.Next(3 * GroupPlan.SegmentSize) : long.MaxValue);
         model.CheckRemoved(logStart);
     }
 

@@ -81,7 +81,7 @@ internal sealed unsafe class GroupImage(GroupModel model, GroupPicture picture, 
             }
             else
             {
-                Drop(engine);
+                Drop(disk, engine);
                 Drain(engine);
             }
         }
@@ -159,11 +159,35 @@ internal sealed unsafe class GroupImage(GroupModel model, GroupPicture picture, 
         engine.Flush();
     }
 
-    /// <summary>A removal may end inside a range that a dead member holds, whose bits then mean other messages.</summary>
-    private void Drop(StoreEngine engine)
+    /// <summary>
+    /// Removes some of the log. Where a dead member has ended a part of a range, the removal ends inside of it: its bits then mean
+    /// other messages.
+    /// </summary>
+    private void Drop(SimDisk disk, StoreEngine engine)
     {
-        if (model.Plan.Drops)
-            LogStart = engine.Trim(random.NextInt64(LogStart, _new.Min()));
+        if (!model.Plan.Drops)
+            return;
+        List<(long Start, long End)> chosen = [(LogStart, _new.Min())];
+        if (disk.Find(StoreNames.Group(GroupPlan.Group)) is { Length: >= GroupLayout.FileLength } file)
+            chosen.AddRange(HalfDone(file.Content).Where(range => range.Start >= LogStart && range.End <= _new.Min()));
+        (long from, long to) = chosen[random.Next(chosen.Count)];
+        LogStart = engine.Trim(random.NextInt64(from, to));
+    }
+
+    private static List<(long Start, long End)> HalfDone(ReadOnlySpan<byte> content)
+    {
+        List<(long Start, long End)> ranges = [];
+        for (int range = 0; range < GroupLayout.RangeCount; range++)
+        {
+            ReadOnlySpan<byte> record = content.Slice(GroupLayout.RecordAt(range), GroupLayout.RecordLength);
+            var state = new LeaseState(MemoryMarshal.Read<ulong>(record[GroupLayout.StateIn..]));
+            var bits = new LeaseBits(MemoryMarshal.Read<ulong>(record[GroupLayout.BitsIn..]));
+            if (state.Kind == LeaseKind.Held && bits.Done != 0)
+                ranges.Add((
+                    MemoryMarshal.Read<long>(record[GroupLayout.StartIn..]), MemoryMarshal.Read<long>(record[GroupLayout.EndIn..])));
+        }
+
+        return ranges;
     }
 
     private void Drain(StoreEngine engine)

@@ -8,7 +8,7 @@ internal enum GroupHabit
     /// <summary>They end what they have and remove it, and save nothing themselves.</summary>
     EndAndTrim,
 
-    /// <summary>They end the beginning of what they have, and segments go below the rest.</summary>
+    /// <summary>They take much at once, and end the beginning of it; segments go below the rest.</summary>
     DropHalf,
 
     /// <summary>They take messages one by one, and end them at once.</summary>
@@ -22,6 +22,7 @@ internal enum GroupHabit
 internal sealed record GroupPlan
 {
     public const string Group = "g";
+    public const int SegmentSize = 4096;
 
     private const int HabitEvery = 6;
 
@@ -97,7 +98,7 @@ internal sealed record GroupPlan
     public MappedFileQueueOptions Options(TimeProvider time) => new()
     {
         StorePath = Sim.SimDisk.Root,
-        SegmentSize = 4096,
+        SegmentSize = SegmentSize,
         ConsumerSpinWaitDuration = TimeSpan.Zero,
         FlushInterval = TimeSpan.FromHours(1),
         StoreId = StoreId,

@@ -32,7 +32,7 @@ public sealed partial class Arm64ListingTests
         { "P4", "SegmentRoller:TryStepOver", @"ldap?u?r\s+x" },
         { "P7", "ExclusiveAppender:Append", @"stlr\s+w.*stlr\s+(w|x)" },
         { "P7", "LogAppender:RecheckDisposed", "dmb" },
-        { "P7", "LaneDrain:Drain", @"ldap?u?r\s+w" },
+        { "P7", "LaneDrain:AwaitCall", @"ldap?u?r\s+w" },
         { "P7", "SingleCaller:get_IsInCall", @"ldap?u?r\s+w" },
         { "P8", "ProducerAdmission:Prepare", "casal" },
         { "P9", "WakeSignal:Raise", "casal" },
