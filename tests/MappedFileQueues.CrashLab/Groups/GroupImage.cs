@@ -160,8 +160,8 @@ internal sealed unsafe class GroupImage(GroupModel model, GroupPicture picture, 
     }
 
     /// <summary>
-    /// Removes some of the log. Where a dead member has ended a part of a range, the removal ends inside of it: its bits then mean
-    /// other messages.
+    /// Removes some of the log. Where a dead member has ended a part of a range, the removal ends inside of it: its bits then
+    /// mean other messages.
     /// </summary>
     private void Drop(SimDisk disk, StoreEngine engine)
     {
@@ -182,9 +182,10 @@ internal sealed unsafe class GroupImage(GroupModel model, GroupPicture picture, 
             ReadOnlySpan<byte> record = content.Slice(GroupLayout.RecordAt(range), GroupLayout.RecordLength);
             var state = new LeaseState(MemoryMarshal.Read<ulong>(record[GroupLayout.StateIn..]));
             var bits = new LeaseBits(MemoryMarshal.Read<ulong>(record[GroupLayout.BitsIn..]));
+            long start = MemoryMarshal.Read<long>(record[GroupLayout.StartIn..]);
+            long end = MemoryMarshal.Read<long>(record[GroupLayout.EndIn..]);
             if (state.Kind == LeaseKind.Held && bits.Done != 0)
-                ranges.Add((
-                    MemoryMarshal.Read<long>(record[GroupLayout.StartIn..]), MemoryMarshal.Read<long>(record[GroupLayout.EndIn..])));
+                ranges.Add((start, end));
         }
 
         return ranges;

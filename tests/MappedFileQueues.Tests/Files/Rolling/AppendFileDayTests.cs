@@ -41,7 +41,8 @@ public sealed class AppendFileDayTests : IDisposable
         Assert.Equal(RolledPaths().Single(), rolled.Path);
         Assert.Equal(7, rolled.Length);
         Assert.Equal(start, rolled.Begun);
-        Assert.InRange(rolled.Ended - start, TimeSpan.FromHours(hours), TimeSpan.FromHours(hours) + TimeSpan.FromMinutes(1));
+        // On a busy machine the tick comes when the clock has gone on.
+        Assert.InRange(rolled.Ended, start + TimeSpan.FromHours(hours), time.GetUtcNow());
     }
 
     /// <summary>
