@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tests.Bench;
 /// 1 and say why.
 /// </summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class BenchHonestyTests
 {
     /// <summary>Where the last word of a message of 64 bytes begins.</summary>

@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tests.Bench;
 
 /// <summary>The commands and options of the bench. What it measures is in <see cref="FigureTests"/>.</summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class BenchTests
 {
     private const string Messages = "20000";
@@ -36,7 +37,6 @@ public sealed class BenchTests
     }
 
     [Fact]
-    [Trait("Category", "Laboratory")]
     public void Headline_TinyInput_WritesTheTableOfTheReadme()
     {
         using TempStore folder = new(createStoreFolder: true);
@@ -140,7 +140,6 @@ public sealed class BenchTests
     }
 
     [Fact]
-    [Trait("Category", "Laboratory")]
     public void BenchPacks_LongPut_PassesTheEndOfAVolumeAndShowsTheLongest()
     {
         using TempStore folder = new(createStoreFolder: true);
@@ -211,7 +210,6 @@ public sealed class BenchTests
     }
 
     [Fact]
-    [Trait("Category", "Laboratory")]
     public void Limits_TinyInput_ComparesWithTheCProgram()
     {
         SkipWithoutCompiler();
@@ -225,7 +223,6 @@ public sealed class BenchTests
     }
 
     [Fact]
-    [Trait("Category", "Laboratory")]
     public void LimitsProgram_TinyInput_CompilesWithoutWarningsAndPrintsEveryLoop()
     {
         SkipWithoutCompiler();

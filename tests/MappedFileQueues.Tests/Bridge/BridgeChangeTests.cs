@@ -11,6 +11,7 @@ namespace MappedFileQueues.Tests.Bridge;
 /// <summary>Power losses at the source and at the target, retention at the broker, and refusals.</summary>
 [Collection(BrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class BridgeChangeTests(BrokerFixture broker) : IDisposable
 {
     private readonly BridgeScene _scene = new(broker);

@@ -5,6 +5,7 @@ namespace MappedFileQueues.Tests.Bridge;
 /// <summary>`mfq bridge` in the hands of somebody at a shell.</summary>
 [Collection(BrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class BridgeCommandTests(BrokerFixture broker) : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);

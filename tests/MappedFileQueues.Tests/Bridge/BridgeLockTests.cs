@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Bridge;
 /// <summary>The lock between forwarders, and who else is in the way.</summary>
 [Collection(BrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);

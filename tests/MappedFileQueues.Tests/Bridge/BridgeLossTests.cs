@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tests.Bridge;
 /// <summary>Streams and stores that are gone, or not what they were, while a bridge runs or between two runs.</summary>
 [Collection(BrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);

@@ -7,6 +7,7 @@ namespace MappedFileQueues.Tests.Bridge;
 /// <summary>Networks that are silent or slow.</summary>
 [Collection(BrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class BridgeNetworkTests(BrokerFixture broker) : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);

@@ -10,6 +10,7 @@ namespace MappedFileQueues.Tests.Bridge;
 /// <summary>Accounts that may not do everything, options that cannot work, applications without their bridge.</summary>
 [Collection(BrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
 {
     /// <summary>

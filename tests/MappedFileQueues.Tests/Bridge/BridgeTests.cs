@@ -12,6 +12,7 @@ namespace MappedFileQueues.Tests.Bridge;
 /// <summary>A store through a stream into another store, on a real broker.</summary>
 [Collection(BrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class BridgeTests(BrokerFixture broker) : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
@@ -131,7 +132,6 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
 
     /// <summary>The broker is killed again and again while messages flow through both directions.</summary>
     [Fact]
-    [Trait("Category", "Laboratory")]
     public async Task Run_BrokerIsKilled_NothingIsLostOrDoubled()
     {
         const int Count = 10_000;

@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Bridge;
 /// <summary>What brokers refuse, streams that are not as they were, and what must not be told.</summary>
 [Collection(BrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);

@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Interop;
 /// the system. QEMU keeps the order of accesses of x64, and has no membarrier, so producers fence for themselves.
 /// </summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class CArm64Tests() : ReaderContract(followCount: 500, roomCount: 200)
 {
     [Fact]

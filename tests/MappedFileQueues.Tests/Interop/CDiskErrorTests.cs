@@ -4,6 +4,7 @@ namespace MappedFileQueues.Tests.Interop;
 
 /// <summary>What the C library says when the system refuses a call: the disk's error, and never something else.</summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class CDiskErrorTests
 {
     /// <summary>

@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tests.Interop;
 
 /// <summary>The Exclusive producer of the C library beside C#: either repairs what the other left when it died.</summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class CProducerTests
 {
     [Fact]

@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tests.Interop;
 
 /// <summary>The C library over the vectors, over damaged stores, and beside queues of this process.</summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount: 2000)
 {
     [Fact]
@@ -154,7 +155,6 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
     /// and producers sync.
     /// </summary>
     [Fact]
-    [Trait("Category", "Laboratory")]
     public void Open_DamagedStores_NeverCrashesAndGivesNoWrongMessage()
     {
         using TempStore scratch = TempStore.InMemory();
@@ -169,7 +169,6 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
     /// A short run; the head of interop/c/fuzz_reader.c has the command of the long ones. Without clang its inputs are blind.
     /// </summary>
     [Fact]
-    [Trait("Category", "Laboratory")]
     public void Fuzz_DamagedStores_NeverCrashesAndGivesNoWrongMessage()
     {
         using TempStore stores = TempStore.InMemory();

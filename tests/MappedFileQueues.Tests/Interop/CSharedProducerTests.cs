@@ -11,6 +11,7 @@ namespace MappedFileQueues.Tests.Interop;
 /// Shared producers of the C library beside C#, and both languages' flushes: each continues after the other's death at any step.
 /// </summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class CSharedProducerTests
 {
     private const int Killed = 137;

@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Interop;
 /// are removed and used again. Each prints a message before it commits it.
 /// </summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class ConsumerMatrixTests
 {
     private const int Turns = 12;

@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Interop;
 /// where it is not. The cut is made by hand: the epoch rises, and salvage/ names where it began.
 /// </summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class CutTests
 {
     [Fact]

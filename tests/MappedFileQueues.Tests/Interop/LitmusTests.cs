@@ -9,6 +9,8 @@ namespace MappedFileQueues.Tests.Interop;
 /// The pairs of the memory-order table between C11 atomics and C#: a process in C and a thread here on the words of one file.
 /// The forms are those of the table; each pair of an id has one of them.
 /// </summary>
+[Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed unsafe class LitmusTests : IDisposable
 {
     private const int Rounds = 200_000;

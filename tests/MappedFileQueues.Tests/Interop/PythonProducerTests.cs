@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tests.Interop;
 
 /// <summary>The producer of the Python package, which calls the C library, beside queues of this process.</summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class PythonProducerTests
 {
     [Theory]

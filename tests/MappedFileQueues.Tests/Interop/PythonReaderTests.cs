@@ -5,6 +5,7 @@ namespace MappedFileQueues.Tests.Interop;
 
 /// <summary>The Python package over the vectors, and beside queues of this process and consumers in C.</summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class PythonReaderTests() : ReaderContract(followCount: 2000, roomCount: 1000)
 {
     [Fact]

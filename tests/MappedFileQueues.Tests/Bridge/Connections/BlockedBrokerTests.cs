@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Bridge.Connections;
 /// <summary>Brokers without memory or disk: they are there, and take nothing.</summary>
 [Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class BlockedBrokerTests(BrokerFixture broker) : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);

@@ -10,6 +10,7 @@ namespace MappedFileQueues.Tests.Bridge.Connections;
 
 /// <summary>Whom a bridge believes to be its broker. No broker is needed: it is enough who gets the greeting.</summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class CertificateTests : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);

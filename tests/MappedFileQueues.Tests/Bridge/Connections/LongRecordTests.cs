@@ -5,6 +5,7 @@ namespace MappedFileQueues.Tests.Bridge.Connections;
 
 /// <summary>Records that are as long as a broker allows by default, on a broker of their own.</summary>
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class LongRecordTests : IDisposable
 {
     private const int SlowLength = 24 << 20;

@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tests.Bridge.Connections;
 /// <summary>Queues that have the stream's name and are none.</summary>
 [Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class StreamQueueTests(BrokerFixture broker) : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);

@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Bridge.Fetching;
 /// <summary>Fetchers that come after the stream's retention.</summary>
 [Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class LateFetchTests(BrokerFixture broker) : IDisposable
 {
     private const int RecordLength = 50_000;

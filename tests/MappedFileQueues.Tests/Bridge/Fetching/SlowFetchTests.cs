@@ -5,6 +5,7 @@ namespace MappedFileQueues.Tests.Bridge.Fetching;
 /// <summary>Fetchers behind a slow network.</summary>
 [Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class SlowFetchTests(BrokerFixture broker) : IDisposable
 {
     private readonly BridgeScene _scene = new(broker);

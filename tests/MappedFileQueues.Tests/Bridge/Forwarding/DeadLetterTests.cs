@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tests.Bridge.Forwarding;
 /// <summary>What goes to the dead letters, and stores that cannot take it.</summary>
 [Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class DeadLetterTests(BrokerFixture broker) : IDisposable
 {
     /// <summary>Refusals of one place after which its record would be a dead letter, and one more.</summary>

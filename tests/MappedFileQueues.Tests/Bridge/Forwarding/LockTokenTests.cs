@@ -9,6 +9,7 @@ namespace MappedFileQueues.Tests.Bridge.Forwarding;
 /// <summary>The token of the lock, which the broker does not leave with anybody for ever.</summary>
 [Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class LockTokenTests(BrokerFixture broker) : IDisposable
 {
     private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);

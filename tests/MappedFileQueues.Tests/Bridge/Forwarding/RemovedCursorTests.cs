@@ -6,6 +6,7 @@ namespace MappedFileQueues.Tests.Bridge.Forwarding;
 /// <summary>Stores whose retention holds nothing back, and passes the forwarder's cursor.</summary>
 [Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class RemovedCursorTests(BrokerFixture broker) : IDisposable
 {
     private const int SegmentSize = 65536;

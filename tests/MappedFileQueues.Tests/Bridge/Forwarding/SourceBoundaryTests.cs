@@ -8,6 +8,7 @@ namespace MappedFileQueues.Tests.Bridge.Forwarding;
 /// <summary>Streams that end where no message of the store ends.</summary>
 [Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
+[Trait("Category", "Laboratory")]
 public sealed class SourceBoundaryTests(BrokerFixture broker) : IDisposable
 {
     private const long Within = 8;
