@@ -360,7 +360,7 @@ internal abstract class HandlerService<T> : BackgroundService
         if (activity is null)
             return;
         if (error is not null)
-            activity.SetStatus(ActivityStatusCode.Error, error.Message);
+            activity.SetStatus(ActivityStatusCode.Error, ErrorText.Of(error));
         activity.Dispose();
     }
 
@@ -390,7 +390,7 @@ internal abstract class HandlerService<T> : BackgroundService
         HandlerFailedException pause = new(
             $"{_lettersInRow} messages in a row went to the dead letters, so it is hardly the messages. The consumer pauses "
             + $"after each further one, up to {Options.RetryDelayMax}, until one is handled. The last error is "
-            + $"{error.GetType()}: {error.Message}",
+            + $"{error.GetType()}: {ErrorText.Of(error)}",
             error, offset);
         if (HoldUp(ConsumerStatus.Pauses, pause))
             Logger.ConsumerPauses(Queue.Name, State.Name, State.HandlerName, _lettersInRow, Options.RetryDelayMax);

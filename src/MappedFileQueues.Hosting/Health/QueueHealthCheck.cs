@@ -91,11 +91,12 @@ internal sealed class QueueHealthCheck(NamedQueue queue, QueueHealthOptions opti
             findings.Data[key] = findings.Data.TryGetValue(key, out object? others) ? $"{others}, {status}" : status.ToString();
             string who = $"Consumer \"{consumer.Name}\" ({consumer.HandlerName})";
             if (status == ConsumerStatus.Retries)
-                findings.Degraded($"{who} fails and is called again: {error!.Message}");
+                findings.Degraded($"{who} fails and is called again: {ErrorText.Of(error!)}");
             else if (status == ConsumerStatus.Pauses)
-                findings.Degraded($"{who} pauses: {error!.Message}");
+                findings.Degraded($"{who} pauses: {ErrorText.Of(error!)}");
             else if (error is not null)
-                findings.Unhealthy($"{who} {(status == ConsumerStatus.Failed ? "has stopped" : "is held up")}: {error.Message}");
+                findings.Unhealthy($"{who} {(status == ConsumerStatus.Failed ? "has stopped" : "is held up")}: "
+                    + ErrorText.Of(error));
             if (consumer.LetterError is { } failure)
                 findings.Degraded($"{who} cannot append a dead letter, and tries again until it can: {failure.Message}");
             if (consumer.TryFindHang(out TimeSpan time, out long offset))

@@ -110,20 +110,7 @@ public sealed class DeadLetter
 
     /// <summary>The type and the text of an exception, cut to what a letter has room for.</summary>
     internal static (string Type, string Text) Describe(Exception error) =>
-        (Cut(error.GetType().FullName, ErrorTypeLengthMax), Cut(TextOf(error), ErrorLengthMax));
-
-    /// <summary>A handler's exception may be of a type of its own, whose text throws; the letter must not fail for it.</summary>
-    private static string TextOf(Exception error)
-    {
-        try
-        {
-            return error.Message;
-        }
-        catch (Exception thrown)
-        {
-            return $"Its text cannot be had: {thrown.GetType().FullName}.";
-        }
-    }
+        (Cut(error.GetType().FullName, ErrorTypeLengthMax), Cut(ErrorText.Of(error), ErrorLengthMax));
 
     /// <summary>The text of an error, cut to what a letter has room for.</summary>
     internal static string CutError(string error) => Cut(error, ErrorLengthMax);

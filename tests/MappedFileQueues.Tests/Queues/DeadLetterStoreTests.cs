@@ -127,9 +127,4 @@ public sealed class DeadLetterStoreTests : IDisposable
             messages.Add(BitConverter.ToInt32(message));
         return messages;
     }
-
-    private sealed class TextThrows : Exception
-    {
-        public override string Message => throw new InvalidOperationException();
-    }
 }

@@ -283,7 +283,7 @@ internal sealed class GroupMemberService<T> : HandlerService<T>
         {
             try
             {
-                source.MoveToLetters(offset, deliveries, errorType, error.Message);
+                source.MoveToLetters(offset, deliveries, errorType, ErrorText.Of(error));
                 break;
             }
             catch (GroupMemberFencedException)
@@ -318,7 +318,7 @@ internal sealed class GroupMemberService<T> : HandlerService<T>
         _toldLetterTrouble = failure.GetType();
         Logger.DeadLetterFailed(
             new HandlerFailedException(
-                $"{failure.Message} The handler failed with {errorType}: {error.Message}", failure, offset),
+                $"{failure.Message} The handler failed with {errorType}: {ErrorText.Of(error)}", failure, offset),
             Queue.Name, State.Name, offset, LetterPath);
     }
 

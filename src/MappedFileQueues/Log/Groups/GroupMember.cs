@@ -163,7 +163,12 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
         lock (_disposing)
         {
             if (_isDisposed)
+            {
+                // It may be the thread that held the span, which the end on another thread has left to it.
+                _reader.ReleaseOrphan();
                 return;
+            }
+
             _isDisposed = true;
             Close();
         }

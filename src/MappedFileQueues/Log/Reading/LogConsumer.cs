@@ -342,7 +342,12 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         lock (_disposing)
         {
             if (_disposed)
+            {
+                // It may be the thread that held the span, which the end on another thread has left to it.
+                Reader.ReleaseOrphan();
                 return;
+            }
+
             _disposed = true;
             try
             {

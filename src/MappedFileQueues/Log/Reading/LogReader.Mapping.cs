@@ -258,22 +258,29 @@ internal sealed unsafe partial class LogReader
         log.ThrowIfReadingEnded(IsClosed);
         long start = log.Window.StartOf(offset);
         SegmentMapping? segment = log.Window.TryAcquire(start);
-        // At or above the log start a missing segment means "nothing yet": the next read opens it again. Below the log start the
-        // messages are gone, even if a file of that name exists: a slow producer may have created it again, and no producer will
-        // ever append to it.
-        bool isGone = retention?.IsRemoved(start) ?? start < log.LogStart;
-        if (segment is null || isGone)
+        bool isKept = false;
+        try
         {
-            if (segment is not null)
-                log.Window.Release(segment);
-            if (isGone)
+            // At or above the log start a missing segment means "nothing yet": the next read opens it again. Below the log start
+            // the messages are gone, even if a file of that name exists: a slow producer may have created it again, and no
+            // producer will ever append to it.
+            if (retention?.IsRemoved(start) ?? start < log.LogStart)
                 throw new OffsetOutOfRangeException($"The messages at this offset were removed: offset={offset}, "
                     + $"logStart={log.LogStart}, path={log.Path}. Move with a seek, or open with OnOutOfRange.");
-            return false;
+            if (segment is null)
+                return false;
+            // A file of the name may be that of another store in the same folder: a restored one of this log.
+            if (!segment.IsOfThisStore)
+                log.ThrowIfReplaced();
+            isKept = segment.IsOfThisStore = true;
+        }
+        finally
+        {
+            // These looks may fail, for want of a descriptor. Nobody would unmap the segment then.
+            if (!isKept && segment is not null)
+                log.Window.Release(segment);
         }
 
-        if (!segment.IsOfThisStore)
-            ThrowIfOfAnotherStore(segment);
         bool hasRolled = _segment is not null;
         LeaveSegment();
         _segment = segment;
@@ -282,21 +289,6 @@ internal sealed unsafe partial class LogReader
         if (hasRolled)
             retention?.NoticeRoll();
         return true;
-    }
-
-    /// <summary>A file of the name may be that of another store in the same folder: a restored one of this log.</summary>
-    private void ThrowIfOfAnotherStore(SegmentMapping segment)
-    {
-        try
-        {
-            log.ThrowIfReplaced();
-            segment.IsOfThisStore = true;
-        }
-        catch
-        {
-            log.Window.Release(segment);
-            throw;
-        }
     }
 
     /// <summary>

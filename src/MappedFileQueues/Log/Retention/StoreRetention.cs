@@ -68,7 +68,7 @@ internal sealed class StoreRetention(LogStore store, Action<SegmentDeletingEvent
         catch (Exception error)
         {
             // For example no free descriptor, a damaged policy, or a handler that could not archive: nothing is removed now.
-            Show(error.Message);
+            Show(ErrorText.Of(error));
         }
         finally
         {

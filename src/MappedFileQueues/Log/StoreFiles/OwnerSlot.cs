@@ -35,10 +35,18 @@ internal sealed unsafe class SlotTable : IDisposable
             file.Allocate(0, SlotLayout.FileLength);
 
         _region = MappedRegion.MapWhole(file, SlotLayout.FileLength, writable: true);
-        for (int slot = 0; isAlone && slot < SlotLayout.SlotCount; slot++)
+        try
         {
-            if (Generation(slot) > 0 && directory.Identify(StoreNames.SlotLock(slot)) is null)
-                directory.Open(StoreNames.SlotLock(slot), FileOpening.ReadWriteOrCreate)!.Dispose();
+            for (int slot = 0; isAlone && slot < SlotLayout.SlotCount; slot++)
+            {
+                if (Generation(slot) > 0 && directory.Identify(StoreNames.SlotLock(slot)) is null)
+                    directory.Open(StoreNames.SlotLock(slot), FileOpening.ReadWriteOrCreate)!.Dispose();
+            }
+        }
+        catch
+        {
+            _region.Dispose();
+            throw;
         }
     }
 

@@ -1,4 +1,5 @@
 using System.Collections.Concurrent;
+using System.Diagnostics;
 using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Hosting;
@@ -100,6 +101,36 @@ public sealed class GroupConsumerTests
         Assert.Equal([7], headers!.Key.ToArray());
         Assert.Equal(["0", "1", "1", "1", "2"], _script.Messages.Order());
         Assert.Contains("group/workers", host.Log.WaitFor(205), StringComparison.Ordinal);
+    }
+
+    /// <summary>
+    /// The letter was never written, and the group's member ended; a consumer without a group, too, while its calls were traced.
+    /// </summary>
+    [Theory]
+    [InlineData("workers")]
+    [InlineData(null)]
+    public async Task Handler_TextOfItsErrorThrows_TheMessageGoesToTheLetters(string? group)
+    {
+        using ActivityListener listener = new()
+        {
+            ShouldListenTo = source => source.Name == "MappedFileQueues",
+            Sample = (ref _) => ActivitySamplingResult.AllDataAndRecorded,
+        };
+        ActivitySource.AddActivityListener(listener);
+        _script.OnMessage = (message, _, _) => message == "1" ? throw new TextThrows() : default;
+        await using TestHost host = MakeHost(
+            "structs",
+            options => (options.RetryDelay, options.AttemptsMax, options.DeadLettersInRowMax, options.OnFailure)
+                = (TimeSpan.Zero, 2, 1, HandlerFailureAction.DeadLetter),
+            group: group);
+        await host.StartAsync();
+        Produce(host, "structs", 3);
+        Eventually.True(() => _script.Messages.Contains("2"), "the next message is handled");
+        await host.StopAsync();
+
+        (DeadLetter letter, _) = Assert.Single(ReadLetters(host.StorePath + "-dead-letters"));
+        Assert.Equal(typeof(TextThrows).FullName, letter.ErrorType);
+        Assert.Contains("text cannot be had", letter.Error, StringComparison.Ordinal);
     }
 
     /// <summary>The cause is mended, and the letter goes back to the group, as a message that nobody had before.</summary>

@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using MappedFileQueues.Format;
 using MappedFileQueues.Packs;
+using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Log.Opening;
 
@@ -211,5 +212,27 @@ public sealed class CopiedStoreTests : IDisposable
         using var copying = Process.Start("cp", [option, from, to]);
         copying.WaitForExit();
         Assert.Equal(0, copying.ExitCode);
+    }
+
+    /// <summary>
+    /// A copy may lack the files of slots, and the opener makes them. Where it could not, each attempt left the table of slots
+    /// mapped for the life of the process.
+    /// </summary>
+    [Fact]
+    public void Open_FileOfASlotCannotBeMade_NothingStaysMapped()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "What a process has mapped is read from /proc.");
+        PlatformScope.Use(portable: false);
+        MappedFileQueueOptions options = new() { StorePath = _temp.StorePath, SegmentSize = 4096 };
+        using (MappedFileQueue queue = new(options))
+            queue.Producer.Produce([1]);
+        string slot = _temp.PathOf(StoreNames.SlotLock(0));
+        File.Delete(slot);
+        File.CreateSymbolicLink(slot, _temp.PathOf("missing", "folder"));
+
+        Assert.Throws<QueueDiskException>(() => new MappedFileQueue(options));
+
+        Assert.DoesNotContain(
+            File.ReadLines("/proc/self/maps"), line => line.Contains(_temp.StorePath, StringComparison.Ordinal));
     }
 }

@@ -1,3 +1,4 @@
+using MappedFileQueues.Format;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Log.Reading;
@@ -39,6 +40,67 @@ public sealed class MovedSpanTests
         queue.Producer.Produce([2]);
         Assert.Equal([2], (await waiting).ToArray());
         BackgroundCall.Start(queue.Dispose).Join();
+
+        Assert.DoesNotContain(
+            File.ReadLines("/proc/self/maps"), line => line.Contains(store.StorePath, StringComparison.Ordinal));
+    }
+
+    /// <summary>
+    /// A read that enters a segment looks for the log start, and the process may have no descriptor left for that. The segment
+    /// stayed mapped for the life of the process, and its room stayed taken when it was removed.
+    /// </summary>
+    [Fact]
+    public void Dispose_AfterAReadThatCouldNotLookForTheLogStart_NothingStaysMapped()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "What a process has mapped is read from /proc.");
+        PlatformScope.Use(portable: false);
+        using TempStore store = new();
+        string copy = Path.Combine(store.Root, "copy");
+        using (var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store.StorePath, SegmentSize = 4096 }))
+        {
+            queue.Producer.Produce([1]);
+            queue.Snapshot(copy);
+        }
+
+        using (MappedFileReader reader = MappedFileReader.Open(copy))
+        {
+            File.Delete(Path.Combine(copy, StoreNames.LogStart));
+            Directory.CreateDirectory(Path.Combine(copy, StoreNames.LogStart));
+            Assert.Throws<QueueDiskException>(() => reader.TryRead(out _));
+        }
+
+        Assert.DoesNotContain(File.ReadLines("/proc/self/maps"), line => line.Contains(copy, StringComparison.Ordinal));
+    }
+
+    /// <summary>
+    /// The end of the queue leaves a message in place to the thread that reads it, until that one's next call. When that was its
+    /// own Dispose, as of a `using`, the segment stayed mapped for the life of the process.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Dispose_AfterTheQueuesEndElsewhere_NothingStaysMapped(bool isGroup)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "What a process has mapped is read from /proc.");
+        PlatformScope.Use(portable: false);
+        using TempStore store = new();
+        var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store.StorePath, SegmentSize = 4096 });
+        queue.Producer.Produce([1]);
+        IDisposable reader;
+        if (isGroup)
+        {
+            MappedFileGroupMember member = queue.OpenGroupMember("group");
+            Assert.True(member.TryConsume(out _));
+            reader = member;
+        }
+        else
+        {
+            Assert.True(queue.Consumer.TryConsume(out _));
+            reader = queue.Consumer;
+        }
+
+        BackgroundCall.Start(queue.Dispose).Join();
+        reader.Dispose();
 
         Assert.DoesNotContain(
             File.ReadLines("/proc/self/maps"), line => line.Contains(store.StorePath, StringComparison.Ordinal));

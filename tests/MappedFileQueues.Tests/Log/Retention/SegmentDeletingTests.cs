@@ -85,6 +85,22 @@ public sealed class SegmentDeletingTests : IDisposable
         Assert.Equal(0, queue.GetInfo().LogStart);
     }
 
+    /// <summary>It ended the process: nothing catches what the thread throws that applies the policy.</summary>
+    [Fact]
+    public void Apply_TextOfTheHandlersErrorThrows_ShowsThatAndKeepsTheSegment()
+    {
+        using MappedFileQueue queue = Open();
+        Fill(queue);
+        LogStore store = queue.Engine.Store;
+        RetentionFile.Write(store.Directory, store.Meta.StoreId, new RetentionOptions { MaxBytes = SegmentLength });
+        queue.SegmentDeleting += (_, _) => throw new TextThrows();
+
+        queue.Engine.Retention.Apply();
+
+        Assert.Contains("text cannot be had", queue.GetInfo().LastRetentionError, StringComparison.Ordinal);
+        Assert.Equal(0, queue.GetInfo().LogStart);
+    }
+
     private static long Fill(MappedFileQueue queue)
     {
         long last = 0;
