@@ -90,8 +90,10 @@ internal sealed class LinuxLock : PlatformLock
         while (LinuxNative.flock(_handle, LinuxNative.LOCK_SH) != 0)
         {
             int errno = LinuxErrors.Last;
-            if (errno != DiskErrors.EINTR)
-                throw LinuxErrors.Make("Cannot turn the exclusive lock into a shared one", FullName, errno);
+            if (errno == DiskErrors.EINTR)
+                continue;
+            Dispose();
+            throw LinuxErrors.Make("Cannot turn the exclusive lock into a shared one", FullName, errno);
         }
     }
 
