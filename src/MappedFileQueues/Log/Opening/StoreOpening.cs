@@ -112,6 +112,8 @@ internal static unsafe class StoreOpening
                 directory.Open(StoreNames.ProducersLock, FileOpening.ReadWriteOrCreate)!.Dispose();
             control = ControlPage.Open(directory, isAlone);
             slots = new SlotTable(directory, os, isAlone);
+            if (isAlone)
+                slots.MakeMissingFiles();
             var checkpoints = new CheckpointFile(directory, meta.StoreId);
             OpeningRecovery recovery = default;
             if (isAlone)

@@ -18,8 +18,7 @@ internal sealed unsafe class SlotTable : IDisposable
 
     /// <summary>
     /// Maps the table. A lone opener creates the file when it is missing or short, and always asks for its blocks, because an
-    /// earlier opener may have created the file on a full disk without getting any. It also makes the missing files of slots that
-    /// were used: beside others, such a file is missing because it was removed, perhaps while it was held.
+    /// earlier opener may have created the file on a full disk without getting any.
     /// </summary>
     public SlotTable(HeldDirectory directory, OperatingSystemServices os, bool isAlone)
     {
@@ -35,18 +34,18 @@ internal sealed unsafe class SlotTable : IDisposable
             file.Allocate(0, SlotLayout.FileLength);
 
         _region = MappedRegion.MapWhole(file, SlotLayout.FileLength, writable: true);
-        try
+    }
+
+    /// <summary>
+    /// Makes the missing files of slots that were used. For a lone opener: beside others, such a file is missing because it was
+    /// removed, perhaps while it was held.
+    /// </summary>
+    public void MakeMissingFiles()
+    {
+        for (int slot = 0; slot < SlotLayout.SlotCount; slot++)
         {
-            for (int slot = 0; isAlone && slot < SlotLayout.SlotCount; slot++)
-            {
-                if (Generation(slot) > 0 && directory.Identify(StoreNames.SlotLock(slot)) is null)
-                    directory.Open(StoreNames.SlotLock(slot), FileOpening.ReadWriteOrCreate)!.Dispose();
-            }
-        }
-        catch
-        {
-            _region.Dispose();
-            throw;
+            if (Generation(slot) > 0 && _directory.Identify(StoreNames.SlotLock(slot)) is null)
+                _directory.Open(StoreNames.SlotLock(slot), FileOpening.ReadWriteOrCreate)!.Dispose();
         }
     }
 

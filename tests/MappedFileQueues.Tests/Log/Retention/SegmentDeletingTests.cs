@@ -71,34 +71,28 @@ public sealed class SegmentDeletingTests : IDisposable
     /// applies the policy kept every other one to itself.
     /// </summary>
     [Fact]
-    public void Apply_HandlerIsOutOfMemory_ShowsThatAndKeepsTheSegment()
-    {
-        using MappedFileQueue queue = Open();
-        Fill(queue);
-        LogStore store = queue.Engine.Store;
-        RetentionFile.Write(store.Directory, store.Meta.StoreId, new RetentionOptions { MaxBytes = SegmentLength });
-        queue.SegmentDeleting += (_, _) => throw new OutOfMemoryException("no thread");
-
-        queue.Engine.Retention.Apply();
-
-        Assert.Equal("no thread", queue.GetInfo().LastRetentionError);
-        Assert.Equal(0, queue.GetInfo().LogStart);
-    }
+    public void Apply_HandlerIsOutOfMemory_ShowsThatAndKeepsTheSegment() =>
+        Assert.Equal("no thread", ApplyWithHandlerThatThrows(new OutOfMemoryException("no thread")));
 
     /// <summary>It ended the process: nothing catches what the thread throws that applies the policy.</summary>
     [Fact]
-    public void Apply_TextOfTheHandlersErrorThrows_ShowsThatAndKeepsTheSegment()
+    public void Apply_TextOfTheHandlersErrorThrows_ShowsThatAndKeepsTheSegment() =>
+        Assert.Contains("text cannot be had", ApplyWithHandlerThatThrows(new TextThrows()), StringComparison.Ordinal);
+
+    /// <summary>Applies a policy as the retention thread does, and returns the error that is shown; no segment goes.</summary>
+    private string? ApplyWithHandlerThatThrows(Exception error)
     {
         using MappedFileQueue queue = Open();
         Fill(queue);
         LogStore store = queue.Engine.Store;
         RetentionFile.Write(store.Directory, store.Meta.StoreId, new RetentionOptions { MaxBytes = SegmentLength });
-        queue.SegmentDeleting += (_, _) => throw new TextThrows();
+        queue.SegmentDeleting += (_, _) => throw error;
 
         queue.Engine.Retention.Apply();
 
-        Assert.Contains("text cannot be had", queue.GetInfo().LastRetentionError, StringComparison.Ordinal);
-        Assert.Equal(0, queue.GetInfo().LogStart);
+        MappedFileQueueInfo info = queue.GetInfo();
+        Assert.Equal(0, info.LogStart);
+        return info.LastRetentionError;
     }
 
     private static long Fill(MappedFileQueue queue)
