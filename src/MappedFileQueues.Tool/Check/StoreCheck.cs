@@ -1,3 +1,4 @@
+using MappedFileQueues.Log.GroupFiles;
 using MappedFileQueues.Tool.DeadLetters;
 
 namespace MappedFileQueues.Tool.Check;
@@ -36,7 +37,7 @@ internal sealed class StoreCheck
             Critical($"flushes fail since {since:u}: {_info.LastFlushError}");
         if (_info.RetentionFailingSince is { } failing)
             Warn($"retention fails since {failing:u}: {_info.LastRetentionError}");
-        foreach (StoredCursor cursor in CursorFile.ReadAll(_store.Directory))
+        foreach (StoredCursor cursor in StoreCursors.ReadAll(_store.Directory, _store.Meta.StoreId))
         {
             if (cursor.Problem is { } problem)
                 Add(cursor.IsDamaged ? CheckStatus.Critical : CheckStatus.Warning, OperatorWords.Of(problem));

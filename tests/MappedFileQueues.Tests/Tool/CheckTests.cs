@@ -117,6 +117,25 @@ public sealed class CheckTests : IDisposable
     }
 
     /// <summary>
+    /// A group whose files were damaged refused its members and held retention back, and the check said that all is well: the group
+    /// was missing from those that it looks at.
+    /// </summary>
+    [Fact]
+    public void Check_GroupIsDamaged_IsCritical()
+    {
+        Produce();
+        using (MappedFileQueue queue = Open(TimeProvider.System))
+            queue.OpenGroupMember("workers").Dispose();
+        string file = _temp.PathOf("offset/groups/workers.group");
+        byte[] bytes = File.ReadAllBytes(file);
+        bytes[0] ^= 1;
+        File.WriteAllBytes(file, bytes);
+
+        Assert.StartsWith("CRITICAL: store: ", Line(2), StringComparison.Ordinal);
+        Assert.Contains("workers.group", Line(2), StringComparison.Ordinal);
+    }
+
+    /// <summary>
     /// A consumer that crashes in a loop was never reported: each start of a program, and each append, made the segment's time
     /// new, and the age began anew.
     /// </summary>
