@@ -295,6 +295,25 @@ internal static class CreateModes
     public static UnixFileMode DirectoryIn(UnixFileMode directory) => directory & DirectoryBits & ~UnixFileMode.OtherWrite;
 
     /// <summary>
+    /// The mode by which the users of a directory share its files: that of one of them, less what the directory keeps from them.
+    /// Null where nobody here can tell.
+    /// </summary>
+    public static UnixFileMode? SharedBy(string directory, string file)
+    {
+        if (OperatingSystem.IsWindows())
+            return null;
+        try
+        {
+            return (File.GetUnixFileMode(directory) & File.GetUnixFileMode(file) & FileBits)
+                | UnixFileMode.UserRead | UnixFileMode.UserWrite;
+        }
+        catch (Exception error) when (error is IOException or UnauthorizedAccessException)
+        {
+            return null;
+        }
+    }
+
+    /// <summary>
     /// The mode of a directory whose files have this mode: every user that may read or write the files may enter it.
     /// </summary>
     public static UnixFileMode DirectoryOf(UnixFileMode file)

@@ -75,6 +75,8 @@ internal sealed class DeadLetterBox(
             SegmentSize = Math.Clamp(segmentSize + DeadLetter.OverheadMax, SegmentSizeMin, SegmentSizeMax),
             Durability = DurabilityLevel.PageCache,
             UnixCreateMode = queueOptions.UnixCreateMode,
+            // Whoever comes first makes it; the members of other users have letters too.
+            RightsOf = _queuePath,
             DangerouslyAllowFileSystem = queueOptions.DangerouslyAllowFileSystem,
             TimeProvider = queueOptions.TimeProvider,
         });

@@ -88,6 +88,29 @@ public sealed class ReadRightsTests : IDisposable
         Assert.Contains("to read is enough for what only reads", run.Error, StringComparison.Ordinal);
     }
 
+    /// <summary>
+    /// A group whose files belong to another user was told to be damaged, with the advice to reset it, which gives all messages to
+    /// its members once more.
+    /// </summary>
+    [Theory]
+    [InlineData("verify")]
+    [InlineData("repair", "--dry-run")]
+    public void ReadingCommand_GroupThatMayNotBeRead_IsNotDamaged(string command, params string[] options)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux() && Environment.IsPrivilegedProcess, "Giving up rights needs root on Linux.");
+        using (var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+            queue.OpenGroupMember("workers").Dispose();
+        foreach (string path in Directory.GetFileSystemEntries(_temp.Root, "*", SearchOption.AllDirectories).Append(_temp.Root))
+        {
+            if (!Path.GetFileName(path).StartsWith("workers.", StringComparison.Ordinal))
+                TempStore.MakeReadable(path);
+        }
+
+        ToolRun run = AsNobody([command, _temp.StorePath, .. options]).Expect(0);
+
+        Assert.Contains("as a user who may read it", run.Text, StringComparison.Ordinal);
+    }
+
     private static ToolRun AsNobody(string[] arguments)
     {
         string[] asNobody = ["--reuid=65534", "--regid=65534", "--clear-groups"];

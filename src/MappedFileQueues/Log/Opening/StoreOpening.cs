@@ -34,9 +34,18 @@ internal static unsafe class StoreOpening
     public static LogStore Open(StoreRequest request, LogSettings settings, OperatingSystemServices os)
     {
         ThrowIfUnsupportedMachine();
-        HeldDirectory directory = OpenDirectory(request, settings, os);
+        // A folder that is there has rights of its own.
+        string? rightsOf = request.CreateIfMissing && !Directory.Exists(request.Path) ? settings.RightsOf : null;
+        HeldDirectory directory = OpenDirectory(request, settings, rightsOf, os);
         try
         {
+            if (rightsOf is not null)
+            {
+                // The name is a whole path. What is found there counts until this store has a meta page.
+                directory.AdoptModeOf(Path.Combine(rightsOf, StoreNames.Meta));
+                directory.AdoptOwner();
+            }
+
             directory.AdoptModeOf(StoreNames.Meta);
             StoreMeta? meta = StoreMetaFile.Read(directory);
             if (meta is null)
@@ -144,9 +153,12 @@ internal static unsafe class StoreOpening
         }
     }
 
-    private static HeldDirectory OpenDirectory(StoreRequest request, LogSettings settings, OperatingSystemServices os)
+    private static HeldDirectory OpenDirectory(
+        StoreRequest request, LogSettings settings, string? rightsOf, OperatingSystemServices os)
     {
-        HeldDirectory directory = os.OpenDirectory(request.Path, request.CreateIfMissing, settings.UnixCreateMode)
+        UnixFileMode? mode = settings.UnixCreateMode
+            ?? (rightsOf is null ? null : CreateModes.SharedBy(rightsOf, Path.Combine(rightsOf, StoreNames.Meta)));
+        HeldDirectory directory = os.OpenDirectory(request.Path, request.CreateIfMissing, mode)
             ?? throw Missing(request.Path);
         if (directory.UnsafeFileSystem is not { } name || request.AllowUnsafeFileSystem)
             return directory;

@@ -36,6 +36,9 @@ internal sealed record LogSettings
 
     public required UnixFileMode? UnixCreateMode { get; init; }
 
+    /// <summary>The store whose users share this one too when its folder is made.</summary>
+    public string? RightsOf { get; init; }
+
     public required TimeProvider TimeProvider { get; init; }
 
     /// <summary>What the messages of this queue's producers are stamped with.</summary>
@@ -67,6 +70,7 @@ internal sealed record LogSettings
             ThrowsWhenFull = options.FullMode == FullMode.Throw,
             LockTimeout = OrForEver(options.LockTimeout),
             UnixCreateMode = options.UnixCreateMode,
+            RightsOf = options.RightsOf,
             TimeProvider = GuardedClock.Of(options.TimeProvider),
             Stamps = new HeaderStamps(options.StampTime, options.StampTraceContext, options.TimeProvider),
             StoreId = options.StoreId,

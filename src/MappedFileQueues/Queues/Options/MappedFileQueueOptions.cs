@@ -143,6 +143,11 @@ public class MappedFileQueueOptions
     /// <summary>The identity of a new store, for tests that compare bytes; null for a random one.</summary>
     internal Guid? StoreId { get; set; }
 
+    /// <summary>
+    /// The store whose users share this one too when its folder is made: it gets their rights, group and owner. Null: nobody's.
+    /// </summary>
+    internal string? RightsOf { get; set; }
+
     /// <summary>The operating system that the queue sees, for MappedFileQueues.Testing; null for the process's own.</summary>
     internal OperatingSystemServices? Platform { get; set; }
 

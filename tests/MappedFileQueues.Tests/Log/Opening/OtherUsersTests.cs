@@ -115,6 +115,30 @@ public sealed class OtherUsersTests : IDisposable
         Assert.StartsWith("OK", AsUser(Nobody, "produce"), StringComparison.Ordinal);
     }
 
+    /// <summary>
+    /// Whoever set the first dead letter of a shared queue aside made the letters' store for himself alone: the members of other
+    /// users got an error for each letter of theirs, and their messages held retention back.
+    /// </summary>
+    [Fact]
+    public void Reject_FirstDeadLetterOfASharedQueue_OtherUsersCanSetTheirsAsideToo()
+    {
+        Fill("owner", 1);
+        MountedFileSystem.Run("chown", "-R", $"{Nobody}:{Group}", _temp.StorePath);
+        MountedFileSystem.Run("chmod", "-R", "g+rwX", _temp.StorePath);
+        string letters = _temp.StorePath + "-dead-letters";
+
+        using (var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+        using (MappedFileGroupMember member = queue.OpenGroupMember("workers"))
+        {
+            member.Consume();
+            member.Reject(member.MessageOffset, deadLetter: true);
+        }
+
+        Assert.Equal("", NotOf("uid", Nobody, letters));
+        Assert.Equal("", NotOf("gid", Group, letters));
+        Assert.StartsWith("OK", AsUser("65533", "produce", letters), StringComparison.Ordinal);
+    }
+
     private void Fill(string prefix, int count)
     {
         using var queue = new MappedFileQueue(new MappedFileQueueOptions
@@ -135,11 +159,12 @@ public sealed class OtherUsersTests : IDisposable
         return find.StandardOutput.ReadToEnd();
     }
 
-    private string AsUser(string user, string how)
+    private string AsUser(string user, string how, string? path = null)
     {
         string[] rights = [$"--reuid={user}", $"--regid={user}", $"--groups={Group}"];
+        string[] program = ["dotnet", "exec", Repository.TestPeerPath, "open", how, path ?? _temp.StorePath];
         using ChildProcess child = ChildProcess.Start(
-            new ProcessStartInfo("setpriv", [.. rights, "dotnet", "exec", Repository.TestPeerPath, "open", how, _temp.StorePath]),
+            new ProcessStartInfo("setpriv", [.. rights, .. program]),
             new Dictionary<string, string> { ["HOME"] = "/nonexistent" });
         Assert.Equal(0, child.WaitForExit(TimeSpan.FromMinutes(1)));
         return string.Join('\n', child.Lines) + child.ErrorText;
