@@ -207,6 +207,9 @@ internal sealed class RepairPlan
         foreach (StoredGroup group in StoredGroup.ReadAll(_store.Directory, _store.Meta.StoreId))
         {
             SavedGroup? before = group.Believed(_store.IsOfThisBoot);
+            // Nobody here knows whether it is damaged.
+            if (before is null && group.Denied is not null)
+                continue;
             SavedGroup after = before is null ? new SavedGroup(_epoch, _first, []) : StoredGroup.Move(before, Place);
             int moved = 0;
             if (before is not null)

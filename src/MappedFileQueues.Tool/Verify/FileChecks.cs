@@ -126,7 +126,10 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
         foreach (StoredGroup group in StoredGroup.ReadAll(store.Directory, store.Meta.StoreId))
         {
             long[] ofGroup = [.. wrong.Where(place => place.File == group.File).Select(place => place.Offset)];
-            if (group.Believed(store.IsOfThisBoot) is null)
+            bool isUnknown = group.Believed(store.IsOfThisBoot) is null;
+            if (isUnknown && group.Denied is { } denied)
+                Note(group.File, denied.Message, "Verify as a user who may read it.");
+            else if (isUnknown)
                 DamagedGroup(group, "Its files are damaged, so nobody knows how far its members were.", null);
             else if (group.Table is null && store.IsOfThisBoot)
                 Note(group.File, "It is damaged.", "Close the store everywhere; the next opener makes it anew of its copy.");

@@ -117,8 +117,8 @@ public sealed class CheckTests : IDisposable
     }
 
     /// <summary>
-    /// A group whose files were damaged refused its members and held retention back, and the check said that all is well: the group
-    /// was missing from those that it looks at.
+    /// A group whose files were damaged refused its members and held retention back, and the check said that all is well: it
+    /// looked at the cursors of consumers alone.
     /// </summary>
     [Fact]
     public void Check_GroupIsDamaged_IsCritical()

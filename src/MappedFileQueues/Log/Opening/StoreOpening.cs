@@ -35,7 +35,7 @@ internal static unsafe class StoreOpening
     {
         ThrowIfUnsupportedMachine();
         // A folder that is there has rights of its own.
-        string? rightsOf = request.CreateIfMissing && !Directory.Exists(request.Path) ? settings.RightsOf : null;
+        string? rightsOf = settings.RightsOf is not null && !Directory.Exists(request.Path) ? settings.RightsOf : null;
         HeldDirectory directory = OpenDirectory(request, settings, rightsOf, os);
         try
         {
