@@ -304,8 +304,11 @@ internal static class CreateModes
             return null;
         try
         {
-            return (File.GetUnixFileMode(directory) & File.GetUnixFileMode(file) & FileBits)
-                | UnixFileMode.UserRead | UnixFileMode.UserWrite;
+            UnixFileMode shared = File.GetUnixFileMode(file);
+            // A file system without modes shows one, and refuses to set another. No file of a store can be executed.
+            return (shared & UnixFileMode.UserExecute) != 0
+                ? null
+                : (File.GetUnixFileMode(directory) & shared & FileBits) | UnixFileMode.UserRead | UnixFileMode.UserWrite;
         }
         catch (Exception error) when (error is IOException or UnauthorizedAccessException)
         {

@@ -39,13 +39,16 @@ internal sealed class SnapshotTarget(HeldDirectory directory, PlatformLock open,
                 ThrowIfUsed(there);
         }
 
-        HeldDirectory directory = source.Os.OpenDirectory(path, create: true, source.Settings.UnixCreateMode)!;
+        string sourceMeta = Path.Combine(source.Path, StoreNames.Meta);
+        // The users that share the source share the snapshot.
+        UnixFileMode? mode = source.Settings.UnixCreateMode ?? (isNew ? CreateModes.SharedBy(source.Path, sourceMeta) : null);
+        HeldDirectory directory = source.Os.OpenDirectory(path, create: true, mode)!;
         PlatformLock? open = null;
         SnapshotTarget? target = null;
         try
         {
-            // The users that share the source share the snapshot. The name is a whole path, so it means the source's page.
-            directory.AdoptModeOf(Path.Combine(source.Path, StoreNames.Meta));
+            // The name is a whole path, so it means the source's page.
+            directory.AdoptModeOf(sourceMeta);
             if (isNew)
                 directory.AdoptOwner();
             directory.AvoidCopyOnWrite("");

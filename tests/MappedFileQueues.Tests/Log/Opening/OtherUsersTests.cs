@@ -139,6 +139,22 @@ public sealed class OtherUsersTests : IDisposable
         Assert.StartsWith("OK", AsUser("65533", "produce", letters), StringComparison.Ordinal);
     }
 
+    /// <summary>The folder of a snapshot was its maker's alone, though its files had the rights of the store's.</summary>
+    [Fact]
+    public void Snapshot_OfASharedQueue_OtherUsersCanOpenIt()
+    {
+        Fill("owner", 1);
+        MountedFileSystem.Run("chown", "-R", $"{Nobody}:{Group}", _temp.StorePath);
+        MountedFileSystem.Run("chmod", "-R", "g+rwX", _temp.StorePath);
+        string copy = _temp.StorePath + "-copy";
+
+        using (var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+            queue.Snapshot(copy);
+
+        Assert.Equal("", NotOf("gid", Group, copy));
+        Assert.StartsWith("OK", AsUser("65533", "produce", copy), StringComparison.Ordinal);
+    }
+
     private void Fill(string prefix, int count)
     {
         using var queue = new MappedFileQueue(new MappedFileQueueOptions
