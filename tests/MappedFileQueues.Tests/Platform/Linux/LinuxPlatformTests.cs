@@ -178,8 +178,8 @@ public sealed class LinuxPlatformTests : PlatformContractTests
 
     /// <summary>
     /// The kernel gives its table of locks out by the page. While others came and went between two pages a holder was missed, and
-    /// `AttachedProcesses` was empty, once in some thousand looks beside two more test runs. With 3,000 locks on a busy machine one
-    /// read in thirty missed it, and three reads a look were too few for this test.
+    /// `AttachedProcesses` was empty, once in some thousand looks beside two more test runs. With 3,000 locks on a busy machine
+    /// one read in thirty missed it, and three reads a look were too few for this test.
     /// </summary>
     [Fact]
     public void LockHolders_LongTableThatChanges_NeverMissesOne()
