@@ -298,17 +298,19 @@ internal static class CreateModes
     /// The mode by which the users of a directory share its files: that of one of them, less what the directory keeps from them.
     /// Null where nobody here can tell.
     /// </summary>
-    public static UnixFileMode? SharedBy(string directory, string file)
+    /// <param name="file">The path of that file.</param>
+    public static UnixFileMode? SharedAs(string file)
     {
         if (OperatingSystem.IsWindows())
             return null;
         try
         {
             UnixFileMode shared = File.GetUnixFileMode(file);
+            UnixFileMode folder = File.GetUnixFileMode(Path.GetDirectoryName(file)!);
             // A file system without modes shows one, and refuses to set another. No file of a store can be executed.
             return (shared & UnixFileMode.UserExecute) != 0
                 ? null
-                : (File.GetUnixFileMode(directory) & shared & FileBits) | UnixFileMode.UserRead | UnixFileMode.UserWrite;
+                : (folder & shared & FileBits) | UnixFileMode.UserRead | UnixFileMode.UserWrite;
         }
         catch (Exception error) when (error is IOException or UnauthorizedAccessException)
         {

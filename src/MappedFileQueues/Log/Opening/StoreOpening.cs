@@ -35,14 +35,16 @@ internal static unsafe class StoreOpening
     {
         ThrowIfUnsupportedMachine();
         // A folder that is there has rights of its own.
-        string? rightsOf = settings.RightsOf is not null && !Directory.Exists(request.Path) ? settings.RightsOf : null;
-        HeldDirectory directory = OpenDirectory(request, settings, rightsOf, os);
+        string? modelMeta = settings.RightsOf is { } model && !Directory.Exists(request.Path)
+            ? Path.Combine(model, StoreNames.Meta)
+            : null;
+        HeldDirectory directory = OpenDirectory(request, settings, modelMeta, os);
         try
         {
-            if (rightsOf is not null)
+            if (modelMeta is not null)
             {
                 // The name is a whole path. What is found there counts until this store has a meta page.
-                directory.AdoptModeOf(Path.Combine(rightsOf, StoreNames.Meta));
+                directory.AdoptModeOf(modelMeta);
                 directory.AdoptOwner();
             }
 
@@ -154,10 +156,9 @@ internal static unsafe class StoreOpening
     }
 
     private static HeldDirectory OpenDirectory(
-        StoreRequest request, LogSettings settings, string? rightsOf, OperatingSystemServices os)
+        StoreRequest request, LogSettings settings, string? modelMeta, OperatingSystemServices os)
     {
-        UnixFileMode? mode = settings.UnixCreateMode
-            ?? (rightsOf is null ? null : CreateModes.SharedBy(rightsOf, Path.Combine(rightsOf, StoreNames.Meta)));
+        UnixFileMode? mode = settings.UnixCreateMode ?? (modelMeta is null ? null : CreateModes.SharedAs(modelMeta));
         HeldDirectory directory = os.OpenDirectory(request.Path, request.CreateIfMissing, mode)
             ?? throw Missing(request.Path);
         if (directory.UnsafeFileSystem is not { } name || request.AllowUnsafeFileSystem)

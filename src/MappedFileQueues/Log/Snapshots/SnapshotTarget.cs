@@ -41,7 +41,7 @@ internal sealed class SnapshotTarget(HeldDirectory directory, PlatformLock open,
 
         string sourceMeta = Path.Combine(source.Path, StoreNames.Meta);
         // The users that share the source share the snapshot.
-        UnixFileMode? mode = source.Settings.UnixCreateMode ?? (isNew ? CreateModes.SharedBy(source.Path, sourceMeta) : null);
+        UnixFileMode? mode = source.Settings.UnixCreateMode ?? (isNew ? CreateModes.SharedAs(sourceMeta) : null);
         HeldDirectory directory = source.Os.OpenDirectory(path, create: true, mode)!;
         PlatformLock? open = null;
         SnapshotTarget? target = null;

@@ -104,9 +104,7 @@ public sealed class OtherUsersTests : IDisposable
     [Fact]
     public void Open_ByMembersOfTheStoresGroup_WhatTheyMakeBelongsToTheGroup()
     {
-        Fill("owner", 1);
-        MountedFileSystem.Run("chgrp", "-R", Group, _temp.StorePath);
-        MountedFileSystem.Run("chmod", "-R", "g+rwX", _temp.StorePath);
+        FillShared("root");
         File.Delete(_temp.PathOf("locks/slot-0000"));
 
         Assert.StartsWith("OK", AsUser("65533", "produce"), StringComparison.Ordinal);
@@ -122,9 +120,7 @@ public sealed class OtherUsersTests : IDisposable
     [Fact]
     public void Reject_FirstDeadLetterOfASharedQueue_OtherUsersCanSetTheirsAsideToo()
     {
-        Fill("owner", 1);
-        MountedFileSystem.Run("chown", "-R", $"{Nobody}:{Group}", _temp.StorePath);
-        MountedFileSystem.Run("chmod", "-R", "g+rwX", _temp.StorePath);
+        FillShared(Nobody);
         string letters = _temp.StorePath + "-dead-letters";
 
         using (var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
@@ -143,9 +139,7 @@ public sealed class OtherUsersTests : IDisposable
     [Fact]
     public void Snapshot_OfASharedQueue_OtherUsersCanOpenIt()
     {
-        Fill("owner", 1);
-        MountedFileSystem.Run("chown", "-R", $"{Nobody}:{Group}", _temp.StorePath);
-        MountedFileSystem.Run("chmod", "-R", "g+rwX", _temp.StorePath);
+        FillShared(Nobody);
         string copy = _temp.StorePath + "-copy";
 
         using (var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
@@ -153,6 +147,14 @@ public sealed class OtherUsersTests : IDisposable
 
         Assert.Equal("", NotOf("gid", Group, copy));
         Assert.StartsWith("OK", AsUser("65533", "produce", copy), StringComparison.Ordinal);
+    }
+
+    /// <summary>A store whose group may read and write all of it.</summary>
+    private void FillShared(string owner)
+    {
+        Fill("owner", 1);
+        MountedFileSystem.Run("chown", "-R", $"{owner}:{Group}", _temp.StorePath);
+        MountedFileSystem.Run("chmod", "-R", "g+rwX", _temp.StorePath);
     }
 
     private void Fill(string prefix, int count)

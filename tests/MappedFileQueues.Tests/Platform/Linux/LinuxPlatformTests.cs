@@ -201,7 +201,7 @@ public sealed class LinuxPlatformTests : PlatformContractTests
             }
         });
         int missed = 0;
-        for (int i = 0; i < 150; i++)
+        for (int i = 0; i < 300; i++)
             missed += Store.LockHolders("held")[0].Contains(Environment.ProcessId) ? 0 : 1;
         Volatile.Write(ref isOver, true);
         changing.Join();
