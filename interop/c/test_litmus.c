@@ -20,7 +20,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { SUM = 0, AT_C = 128, AT_SHARP = 256, PAGE = 4096, ROUND = 256, WORD_B = 128, SEEN = 64 };
+enum { SUM = 0, AT_C = 128, AT_SHARP = 256, PAGE = 4096, ROUND = 256, WORD_B = 128, SEEN = 64, DELAYS = 64 };
 
 static uint8_t *base;
 
@@ -36,10 +36,15 @@ static uint64_t await(const uint64_t *place, uint64_t least) {
     return value;
 }
 
-/* Both begin a round together. */
+/*
+ * Both begin a round together. Who comes last goes on first, because the other one has yet to see it. So each waits a little, for
+ * every pair of two short times.
+ */
 static void meet(long round) {
     __atomic_store_n(head(AT_C), (uint64_t)round + 1, __ATOMIC_SEQ_CST);
     (void)await(head(AT_SHARP), (uint64_t)round + 1);
+    for (volatile long wait = round % DELAYS; wait > 0; wait--) {
+    }
 }
 
 int main(int count, char **arguments) {
