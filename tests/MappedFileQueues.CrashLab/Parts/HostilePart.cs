@@ -17,7 +17,8 @@ internal sealed class HostilePart : LabPart
     private const int SamplesPerFile = 12;
     private const int ComplaintsShown = 5;
 
-    private static readonly TimeSpan s_limit = TimeSpan.FromSeconds(55);
+    /// <summary>For all of its damages; the child itself ends when one of them takes a minute.</summary>
+    private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(10);
 
     public override string Name => "hostile";
 

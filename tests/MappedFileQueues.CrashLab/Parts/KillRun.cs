@@ -19,7 +19,7 @@ internal sealed class KillRun : IDisposable
     /// <summary>One look of so many, which come each millisecond.</summary>
     private const int SnapshotEvery = 400;
 
-    private static readonly TimeSpan s_promise = TimeSpan.FromSeconds(20);
+    private static readonly TimeSpan s_promise = TimeSpan.FromSeconds(40);
 
     private static readonly string[] s_producerSteps =
     [

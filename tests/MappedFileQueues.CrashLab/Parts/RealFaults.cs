@@ -12,7 +12,7 @@ internal sealed class RealFaults(LabOptions options, PartResult result)
 {
     private const int ScanPages = 40;
 
-    private static readonly TimeSpan s_limit = TimeSpan.FromSeconds(40);
+    private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(3);
 
     private readonly string _fault = options.Planted.Length > 0 ? options.Planted : "None";
 

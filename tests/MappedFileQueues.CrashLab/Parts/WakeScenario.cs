@@ -13,8 +13,8 @@ namespace MappedFileQueues.CrashLab.Parts;
 /// </summary>
 internal static class WakeScenario
 {
-    private static readonly TimeSpan s_long = TimeSpan.FromMinutes(1);
-    private static readonly TimeSpan s_patience = TimeSpan.FromSeconds(10);
+    private static readonly TimeSpan s_long = TimeSpan.FromMinutes(2);
+    private static readonly TimeSpan s_patience = TimeSpan.FromSeconds(30);
 
     public static void Run(int seed)
     {

@@ -17,7 +17,7 @@ internal static class SoakProducer
         // Not in step with the others.
         var reopenAfter = TimeSpan.FromSeconds(7 + (4 * producer));
         long number = 0;
-        long bytes = 0;
+        double bytes = 0;
         long began = Stopwatch.GetTimestamp();
         while (!File.Exists(SoakPlan.StopFile(folder)))
         {
@@ -27,6 +27,8 @@ internal static class SoakProducer
             while (Stopwatch.GetElapsedTime(opened) < reopenAfter && !File.Exists(SoakPlan.StopFile(folder)))
             {
                 double due = Stopwatch.GetElapsedTime(began).TotalSeconds * SoakPlan.BytesPerSecond;
+                // Whoever stood still for seconds does not append all that was due meanwhile: that is no speed of its own.
+                bytes = Math.Max(bytes, due - (SoakPlan.BytesPerSecond / 2));
                 while (bytes < due)
                     bytes += Append(queue.Producer, producer, ref number, ref last);
                 // The speed of this producer, not a way to wait for another one.

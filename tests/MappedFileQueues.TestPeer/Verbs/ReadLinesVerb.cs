@@ -10,8 +10,9 @@ namespace MappedFileQueues.TestPeer.Verbs;
 /// another process truncates it and lets it grow again. Each line tells its own place in 20 digits; only the last may be cut
 /// short, and one may hold zeros: Linux lets a read overlap with a truncation, which zeroes what it cuts off in memory that the
 /// read is copying from, and with the growing again (seen in 2 of 30 runs of all tests on a busy machine, each time from a
-/// page's border on; no file of lines holds zeros here, so such a line can be told). Prints
-/// `DONE count truncated`: how often the file was read to its end, and how often it was found truncated.
+/// page's border on; no file of lines holds zeros here, so such a line can be told). Prints `ENDED` and `TRUNCATED` when each
+/// has happened once, and at the end `DONE count truncated`: how often the file was read to its end, and how often it was found
+/// truncated.
 /// `read-lines FILE mapped` reads a mapping of the file instead, until that ends this process.
 /// </summary>
 internal static class ReadLinesVerb
@@ -32,11 +33,13 @@ internal static class ReadLinesVerb
             try
             {
                 ReadAll(arguments[0], lineLength);
-                ended++;
+                if (++ended == 1)
+                    Console.WriteLine("ENDED");
             }
             catch (FileTruncatedException)
             {
-                truncated++;
+                if (++truncated == 1)
+                    Console.WriteLine("TRUNCATED");
             }
         }
 

@@ -14,9 +14,10 @@ public abstract partial class QueueContract
         foreach (double milliseconds in new[] { 0.02, 2, 30 })
         {
             TimeSpan timeout = TimeSpan.FromMilliseconds(milliseconds);
-            // The least of several: the machine may be busy with something else in any one of them.
+            // The least of several: the machine may be busy with something else in any one of them, and for seconds.
+            TimeSpan limit = timeout + TimeSpan.FromMilliseconds(40);
             TimeSpan shortest = TimeSpan.MaxValue;
-            for (int round = 0; round < 5; round++)
+            for (int round = 0; round < 5 || (shortest >= limit && round < 200); round++)
             {
                 long began = Stopwatch.GetTimestamp();
                 Assert.False(consumer.TryConsume(out _, timeout));
@@ -25,7 +26,7 @@ public abstract partial class QueueContract
                 shortest = took < shortest ? took : shortest;
             }
 
-            Assert.True(shortest < timeout + TimeSpan.FromMilliseconds(40), $"It took {shortest} instead of {timeout}.");
+            Assert.True(shortest < limit, $"It took {shortest} instead of {timeout}.");
         }
 
         Assert.Throws<ArgumentOutOfRangeException>(() => consumer.TryConsume(out _, TimeSpan.FromMilliseconds(-2)));

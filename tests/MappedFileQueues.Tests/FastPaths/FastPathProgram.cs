@@ -126,7 +126,7 @@ internal static class FastPathProgram
         }
         """;
 
-    private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(1);
+    private static readonly TimeSpan s_limit = TimeSpan.FromMinutes(5);
 
     private static readonly Dictionary<string, string> s_runtimeSettings = new()
     {

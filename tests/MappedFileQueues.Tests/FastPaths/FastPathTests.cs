@@ -12,7 +12,7 @@ public sealed class FastPathTests
     /// <summary>The checksum's steps for a message of 64 bytes: its place and header, and eight words.</summary>
     private const int Steps = 9;
 
-    private const int RunsMax = 4;
+    private const int RunsMax = 12;
 
     private static readonly Lock s_running = new();
     private static readonly List<FastPathListing> s_runs = [];

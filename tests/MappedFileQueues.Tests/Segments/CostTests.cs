@@ -55,7 +55,7 @@ public sealed class CostTests(ITestOutputHelper output) : IDisposable
     /// <summary>The first attempt that stays below the limit, or the best of all.</summary>
     private double BestBelow(double limit, bool byTheClock, long segmentLength, bool isNew)
     {
-        const int attempts = 8;
+        const int attempts = 40;
         double best = double.MaxValue;
         for (int i = 0; i < attempts && best > limit; i++)
         {

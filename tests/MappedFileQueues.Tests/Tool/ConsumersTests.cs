@@ -95,7 +95,7 @@ public sealed class ConsumersTests : IDisposable
             }
         }));
         working.Start();
-        ToolRun run = ToolRun.Of("consumers", "fence", _temp.StorePath, "workers", $"{member.Slot}", "--after", "2s");
+        ToolRun run = ToolRun.Of("consumers", "fence", _temp.StorePath, "workers", $"{member.Slot}", "--after", "5s");
         stop.Cancel();
         working.Join();
 

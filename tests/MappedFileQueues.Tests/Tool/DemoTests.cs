@@ -14,7 +14,7 @@ public sealed partial class DemoTests : IDisposable
     private const int LeastLength = 50_000_000;
 
     /// <summary>Seconds in which any machine sends the least.</summary>
-    private const string Enough = "100";
+    private const string Enough = "1000";
 
     private const string TemporaryFolderVariable = "TMPDIR";
 
@@ -108,7 +108,7 @@ public sealed partial class DemoTests : IDisposable
         string folder = Path.Combine(_temp.Root, "demo");
         string output = Path.Combine(folder, "output.txt");
         string file = Write("input.txt", s_text.Value);
-        using ChildProcess demo = ChildProcess.Start(Repository.DemoPath, [file, "--seconds", "2", "--dir", folder]);
+        using ChildProcess demo = ChildProcess.Start(Repository.DemoPath, [file, "--seconds", "8", "--dir", folder]);
 
         // The consumer writes each place once, so what is changed after it stays changed.
         Eventually.True(() => new FileInfo(output) is { Exists: true, Length: > 1_000_000 }, "something is written out");

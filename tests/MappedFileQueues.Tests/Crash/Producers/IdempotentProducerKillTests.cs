@@ -77,6 +77,8 @@ public sealed class IdempotentProducerKillTests : IDisposable
             // How long it takes to the first message depends on the machine.
             if (run % 3 > 0)
                 Eventually.True(() => StoreInspector.Inspect(_temp.StorePath).PublishedOffset > before, "it produces");
+            if (run == 5)
+                Eventually.True(() => StoreInspector.Inspect(_temp.StorePath).PublishedOffset > before + 10_000, "it goes on");
             Thread.Sleep(run * 18);
             agent.Kill();
         }

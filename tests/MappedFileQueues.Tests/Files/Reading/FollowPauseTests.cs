@@ -25,7 +25,7 @@ public sealed class FollowPauseTests
         {
             long began = Stopwatch.GetTimestamp();
             filler.BeginCall();
-            while (Stopwatch.GetElapsedTime(began) < TimeSpan.FromMilliseconds(500))
+            while (Stopwatch.GetElapsedTime(began) < TimeSpan.FromMilliseconds(500) || file.LookCount < 2)
             {
                 Assert.False(filler.TryTake(out _));
                 if (!filler.TryFill(mayWait: true))

@@ -13,7 +13,7 @@ namespace MappedFileQueues.Tests.Log.Waiting;
 public sealed class WakeTests
 {
     private const int Rounds = 50;
-    private const int Attempts = 4;
+    private const int Attempts = 40;
 
     /// <summary>
     /// A wake-up that is missing each time gives half a second and more; three hops on a CPU that two test runs use beside give
