@@ -68,7 +68,7 @@ internal sealed partial class LabChild(string name, params string[] arguments) :
     {
         Continue();
         _process!.StandardInput.Close();
-        if (!_process.WaitForExit(TimeSpan.FromSeconds(30)))
+        if (!_process.WaitForExit(TimeSpan.FromMinutes(2)))
             throw new InvalidOperationException($"{name} does not end.");
     }
 

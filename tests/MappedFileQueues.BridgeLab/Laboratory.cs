@@ -17,8 +17,8 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
 
     private const int DiskLengthMiB = 8192;
 
-    /// <summary>Longer than any back-off, and than any pause of a process that continues.</summary>
-    private static readonly TimeSpan s_progressMax = TimeSpan.FromSeconds(40);
+    /// <summary>Long enough for brokers and five more processes that start beside other work.</summary>
+    private static readonly TimeSpan s_firstMax = TimeSpan.FromMinutes(3);
 
     /// <summary>A planted mistake is looked for while the run continues, so that it ends once it is found.</summary>
     private static readonly TimeSpan s_lookInterval = TimeSpan.FromSeconds(8);
@@ -120,7 +120,7 @@ internal sealed class Laboratory(string root, LabSettings settings, PlantedFault
     private async Task WaitForFirstAsync()
     {
         long start = Stopwatch.GetTimestamp();
-        while (Count(Far) == 0 && Stopwatch.GetElapsedTime(start) < s_progressMax && !HasEnded())
+        while (Count(Far) == 0 && Stopwatch.GetElapsedTime(start) < s_firstMax && !HasEnded())
             await Task.Delay(100);
     }
 

@@ -15,6 +15,9 @@ internal sealed class BrokerCluster : IDisposable
 
     private const string CookieName = ".erlang.cookie";
 
+    /// <summary>Where Linux begins with the ports of outgoing connections, unless it was told otherwise.</summary>
+    private const int EphemeralPortsBegin = 32_768;
+
     private readonly string _root;
     private readonly int _mapperPort;
     private readonly BrokerProcess _mapper;
@@ -80,6 +83,33 @@ internal sealed class BrokerCluster : IDisposable
         }
     }
 
+    /// <summary>
+    /// Ports that nobody uses now. They are held together, so that they differ. They are none that the system gives to outgoing
+    /// connections: one of these may have a node's port before the node has it, or while it is down.
+    /// </summary>
+    public static int[] FreePorts(int count)
+    {
+        List<TcpListener> listeners = [];
+        while (listeners.Count < count)
+        {
+            TcpListener listener = new(IPAddress.Loopback, Random.Shared.Next(10_000, EphemeralPortsBegin));
+            try
+            {
+                listener.Start();
+                listeners.Add(listener);
+            }
+            catch (SocketException)
+            {
+                // Somebody uses it.
+            }
+        }
+
+        int[] ports = [.. listeners.Select(listener => ((IPEndPoint)listener.LocalEndpoint).Port)];
+        foreach (TcpListener listener in listeners)
+            listener.Stop();
+        return ports;
+    }
+
     /// <summary>Kills all nodes.</summary>
     public void Dispose()
     {
@@ -97,18 +127,6 @@ internal sealed class BrokerCluster : IDisposable
         for (int node = 1; node <= nodeCount; node++)
             configuration += $"cluster_formation.classic_config.nodes.{Text(node)} = n{Text(node)}@localhost\n";
         return configuration;
-    }
-
-    /// <summary>Ports that nobody uses now. They are held together, so that they differ.</summary>
-    private static int[] FreePorts(int count)
-    {
-        TcpListener[] listeners = [.. Enumerable.Range(0, count).Select(_ => new TcpListener(IPAddress.Loopback, 0))];
-        foreach (TcpListener listener in listeners)
-            listener.Start();
-        int[] ports = [.. listeners.Select(listener => ((IPEndPoint)listener.LocalEndpoint).Port)];
-        foreach (TcpListener listener in listeners)
-            listener.Stop();
-        return ports;
     }
 
     private static string Text(int number) => number.ToString(CultureInfo.InvariantCulture);

@@ -10,7 +10,7 @@ namespace MappedFileQueues.Tests.Bridge;
 [Trait("Category", "Laboratory")]
 public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
 
     private readonly BridgeScene _scene = new(broker);
 
@@ -96,8 +96,8 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
         await _scene.WithChannelAsync(async channel =>
         {
             // Comes back when the broker has noticed the end of the channel.
-            for (int look = 0; look < 500 && tokens == 0; look++)
-                tokens = await channel.MessageCountAsync(_scene.LockName());
+            for (int look = 0; look < 3000 && (tokens = await channel.MessageCountAsync(_scene.LockName())) == 0; look++)
+                await Task.Delay(20);
         });
         Assert.Equal(1u, tokens);
     }

@@ -9,7 +9,7 @@ namespace MappedFileQueues.Tests.Bridge;
 [Trait("Category", "Laboratory")]
 public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
 
     private readonly BridgeScene _scene = new(broker);
 
@@ -51,7 +51,7 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
         await _scene.PublishAsync(Envelopes(Guid.NewGuid(), "new", count));
 
         StreamFetcherOptions options = _scene.Fetch();
-        options.RequestTimeout = TimeSpan.FromSeconds(1);
+        options.RequestTimeout = TimeSpan.FromSeconds(3);
         Assert.Equal(BridgeFault.Gap, (await _scene.FetchStopsAsync(options)).Fault);
 
         options.OnSourceChange = SourceChangePolicy.Continue;
@@ -73,7 +73,7 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
         await _scene.PublishAsync(envelopes[..3]);
 
         StreamFetcherOptions options = _scene.Fetch();
-        options.RequestTimeout = TimeSpan.FromSeconds(1);
+        options.RequestTimeout = TimeSpan.FromSeconds(3);
         using CancellationTokenSource stop = new();
         StreamFetcher fetcher = new(options);
         Task running = fetcher.RunAsync(stop.Token);
@@ -113,7 +113,7 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
         using FrameProxy proxy = new(broker.Node.Port);
         _scene.Address = proxy.Address;
         StreamFetcherOptions options = _scene.Fetch();
-        options.RequestTimeout = TimeSpan.FromSeconds(1);
+        options.RequestTimeout = TimeSpan.FromSeconds(3);
         using CancellationTokenSource stop = new();
         Task running = new StreamFetcher(options).RunAsync(stop.Token);
         Eventually.True(() => _scene.Received().Count == before || running.IsCompleted, "the first ones arrive", s_deadline);

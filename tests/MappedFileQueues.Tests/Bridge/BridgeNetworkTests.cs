@@ -10,7 +10,7 @@ namespace MappedFileQueues.Tests.Bridge;
 [Trait("Category", "Laboratory")]
 public sealed class BridgeNetworkTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
 
     private readonly BridgeScene _scene = new(broker);
 
@@ -32,7 +32,7 @@ public sealed class BridgeNetworkTests(BrokerFixture broker) : IDisposable
         using FrameProxy proxy = new(broker.Node.Port) { SilentAfter = FrameProxy.ConsumeOk };
         _scene.Address = proxy.Address;
         StreamFetcherOptions options = _scene.Fetch();
-        options.RequestTimeout = TimeSpan.FromSeconds(1);
+        options.RequestTimeout = TimeSpan.FromSeconds(3);
         await _scene.FetchAsync(2, options);
         Assert.Null(proxy.SilentAfter);
         Eventually.True(() => proxy.OpenConnections == 0, "also the silent connection is closed", s_deadline);
@@ -42,20 +42,21 @@ public sealed class BridgeNetworkTests(BrokerFixture broker) : IDisposable
     /// <summary>
     /// The last message of a full window waits longer for its confirm than any single one needs. As long as confirms come, the
     /// broker is there; the forwarder gave up its connection again and again, and said that nothing was confirmed.
-    /// The window takes five seconds, and the limit is three: with one second, a busy machine opened the connection too late.
+    /// The window takes ten seconds, and the limit is six: with one second, a busy machine opened the connection too late.
     /// </summary>
     [Fact]
-    public async Task RunOnce_NetworkIsSlow_KeepsItsConnection()
+    public Task RunOnce_NetworkIsSlow_KeepsItsConnection() => Tries.OneSucceedsAsync(async () =>
     {
-        using FrameProxy proxy = new(broker.Node.Port) { BytesPerSecond = 128_000 };
-        _scene.Address = proxy.Address;
-        _scene.Produce(Enumerable.Repeat(new string('x', 16_000), 40));
-        StreamForwarderOptions options = _scene.Forward();
-        (options.PackLength, options.RequestTimeout) = (16_000, TimeSpan.FromSeconds(3));
+        using BridgeScene scene = new(broker);
+        using FrameProxy proxy = new(broker.Node.Port) { BytesPerSecond = 64_000 };
+        scene.Address = proxy.Address;
+        scene.Produce(Enumerable.Repeat(new string('x', 16_000), 40));
+        StreamForwarderOptions options = scene.Forward();
+        (options.PackLength, options.RequestTimeout) = (16_000, TimeSpan.FromSeconds(6));
         StreamForwarder forwarder = await BridgeScene.OnceAsync(options);
         Assert.Equal(1, forwarder.GetStatus().Attempts);
         Assert.Equal(40, forwarder.GetStatus().Messages);
-    }
+    });
 
     /// <summary>
     /// A broker gives up a channel that leaves a delivered message unacknowledged for half an hour. Only the token of the lock is
@@ -154,7 +155,8 @@ public sealed class BridgeNetworkTests(BrokerFixture broker) : IDisposable
         using CancellationTokenSource stop = new();
         StreamForwarder forwarder = new(options);
         Task running = forwarder.RunAsync(stop.Token);
-        Eventually.True(() => forwarder.GetStatus().Attempts >= 20 || running.IsCompleted, "it tries", s_deadline);
+        // An attempt that a busy machine gave no time may end before it has connected.
+        Eventually.True(() => Volatile.Read(ref opened) >= 15 || running.IsCompleted, "it tries", s_deadline);
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
         Assert.Equal(BridgeState.Stopped, forwarder.GetStatus().State);

@@ -8,7 +8,7 @@ namespace MappedFileQueues.Tests.Bridge;
 /// <summary>A source store, a stream of its own on the shared broker, and a target store.</summary>
 public sealed class BridgeScene(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
 
     private readonly TempStore _temp = new();
 

@@ -15,7 +15,7 @@ namespace MappedFileQueues.Tests.Bridge;
 [Trait("Category", "Laboratory")]
 public sealed class BridgeTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
 
     private readonly BridgeScene _scene = new(broker);
     private readonly CancellationTokenSource _stop = new();
@@ -235,7 +235,8 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
         foreach (IHostedService service in hosted)
             await service.StartAsync(CancellationToken.None);
         Eventually.True(() => Count() == 100, "all messages arrive", s_deadline);
-        Assert.Equal(HealthStatus.Healthy, (await health.CheckHealthAsync()).Status);
+        // They may have lost an attempt on a busy machine.
+        Eventually.Equal(HealthStatus.Healthy, () => health.CheckHealthAsync().GetAwaiter().GetResult().Status, s_deadline);
 
         proxy.Dispose();
         Eventually.True(

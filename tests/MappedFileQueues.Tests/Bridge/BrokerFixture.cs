@@ -1,6 +1,4 @@
 using System.Globalization;
-using System.Net;
-using System.Net.Sockets;
 using System.Security.Cryptography;
 using System.Security.Cryptography.X509Certificates;
 using MappedFileQueues.Demo.Brokers;
@@ -18,7 +16,7 @@ public sealed class BrokerFixture : IDisposable
 
     private readonly Lazy<BrokerCluster> _cluster;
     private readonly TempStore _temp = new();
-    private readonly int _tlsPort = FreePort();
+    private readonly int _tlsPort = BrokerCluster.FreePorts(1)[0];
 
     public BrokerFixture() => _cluster = new Lazy<BrokerCluster>(Start);
 
@@ -73,13 +71,6 @@ public sealed class BrokerFixture : IDisposable
             DateTimeOffset.UtcNow.AddDays(-1), DateTimeOffset.UtcNow.AddDays(1));
         File.WriteAllText(certificatePath, made.ExportCertificatePem());
         File.WriteAllText(keyPath, key.ExportPkcs8PrivateKeyPem());
-    }
-
-    private static int FreePort()
-    {
-        using TcpListener listener = new(IPAddress.Loopback, 0);
-        listener.Start();
-        return ((IPEndPoint)listener.LocalEndpoint).Port;
     }
 }
 

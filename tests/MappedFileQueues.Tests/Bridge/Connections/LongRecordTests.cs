@@ -25,21 +25,29 @@ public sealed class LongRecordTests : IDisposable
     {
         Assert.SkipWhen(BrokerCluster.Obstacle is not null, BrokerCluster.Obstacle ?? "");
         using BrokerCluster cluster = BrokerCluster.Start(Path.Combine(_temp.Root, "broker"), 1);
-        using FrameProxy proxy = new(cluster.Nodes[0].Port) { BytesPerSecond = SlowLength / 12 };
+        await Tries.OneSucceedsAsync(() => ForwardSlowlyAsync(cluster.Nodes[0].Port));
+    }
+
+    private static async Task ForwardSlowlyAsync(int port)
+    {
+        using TempStore temp = new();
+        using FrameProxy proxy = new(port) { BytesPerSecond = SlowLength / 17 };
         StreamForwarderOptions forward = new()
         {
-            StorePath = _temp.StorePath,
-            Stream = "slow",
+            StorePath = temp.StorePath,
+            Stream = $"slow-{Guid.NewGuid():N}",
             Brokers = proxy.Address,
-            RequestTimeout = TimeSpan.FromSeconds(5),
+            RequestTimeout = TimeSpan.FromSeconds(7),
         };
-        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = 128L << 20 }))
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = temp.StorePath, SegmentSize = 128L << 20 }))
             queue.Producer.Produce(new byte[SlowLength]);
         StreamForwarder forwarder = new(forward);
         using CancellationTokenSource limit = new(s_deadline);
         Task forwarding = forwarder.RunOnceAsync(limit.Token);
         Eventually.True(
             () => forwarding.IsCompleted || forwarder.GetStatus().LastError is not null, "it arrives", s_deadline);
+        await limit.CancelAsync();
+        await Task.WhenAny(forwarding);
         Assert.Equal((1, null), (forwarder.GetStatus().Attempts, forwarder.GetStatus().LastError));
         await forwarding;
         Assert.Equal(1, forwarder.GetStatus().Messages);
@@ -59,21 +67,28 @@ public sealed class LongRecordTests : IDisposable
             StorePath = _temp.StorePath,
             Stream = "slow",
             Brokers = cluster.Nodes[0].Address,
-            RequestTimeout = TimeSpan.FromSeconds(5),
+            RequestTimeout = TimeSpan.FromSeconds(7),
         };
         using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _temp.StorePath, SegmentSize = 128L << 20 }))
             queue.Producer.Produce(new byte[SlowLength]);
         using CancellationTokenSource limit = new(s_deadline);
         await new StreamForwarder(forward).RunOnceAsync(limit.Token);
 
-        using FrameProxy proxy = new(cluster.Nodes[0].Port) { BytesPerSecondBack = SlowLength / 12 };
-        forward.Brokers = proxy.Address;
-        StreamForwarder next = new(forward);
-        Task forwarding = next.RunOnceAsync(limit.Token);
-        Eventually.True(() => forwarding.IsCompleted || next.GetStatus().LastError is not null, "it is read back", s_deadline);
-        Assert.Equal((1, null), (next.GetStatus().Attempts, next.GetStatus().LastError));
-        await forwarding;
-        Assert.Equal(0, next.GetStatus().Messages);
+        await Tries.OneSucceedsAsync(async () =>
+        {
+            using FrameProxy proxy = new(cluster.Nodes[0].Port) { BytesPerSecondBack = SlowLength / 17 };
+            forward.Brokers = proxy.Address;
+            using CancellationTokenSource stop = new(s_deadline);
+            StreamForwarder next = new(forward);
+            Task forwarding = next.RunOnceAsync(stop.Token);
+            Eventually.True(
+                () => forwarding.IsCompleted || next.GetStatus().LastError is not null, "it is read back", s_deadline);
+            await stop.CancelAsync();
+            await Task.WhenAny(forwarding);
+            Assert.Equal((1, null), (next.GetStatus().Attempts, next.GetStatus().LastError));
+            await forwarding;
+            Assert.Equal(0, next.GetStatus().Messages);
+        });
     }
 
     /// <summary>

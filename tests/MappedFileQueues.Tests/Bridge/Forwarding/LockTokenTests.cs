@@ -12,7 +12,7 @@ namespace MappedFileQueues.Tests.Bridge.Forwarding;
 [Trait("Category", "Laboratory")]
 public sealed class LockTokenTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
 
     private readonly BridgeScene _scene = new(broker);
 

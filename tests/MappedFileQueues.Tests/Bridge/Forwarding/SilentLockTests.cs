@@ -8,13 +8,9 @@ namespace MappedFileQueues.Tests.Bridge.Forwarding;
 [Collection(SecondBrokerCollection.Name)]
 [Trait("Category", "Slow")]
 [Trait("Category", "Laboratory")]
-public sealed class SilentLockTests(BrokerFixture broker) : IDisposable
+public sealed class SilentLockTests(BrokerFixture broker)
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(3);
-
-    private readonly BridgeScene _scene = new(broker);
-
-    public void Dispose() => _scene.Dispose();
+    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
 
     /// <summary>
     /// The broker died within a second of making the lock's queue. Afterwards it calls that queue running and answers nobody who
@@ -25,12 +21,23 @@ public sealed class SilentLockTests(BrokerFixture broker) : IDisposable
     public async Task RunOnce_BrokerDiedAsItMadeTheLock_MakesItAnew()
     {
         Assert.SkipWhen(BrokerCluster.Obstacle is not null, BrokerCluster.Obstacle ?? "");
-        _scene.Produce("one");
-        using BrokerCluster cluster = BrokerCluster.Start(Path.Combine(_scene.Root, "own"), 1);
+        int tries = 0;
+        while (!await IsSilenceOvercomeAsync())
+            Assert.True(++tries < 5, "A broker never lost the queue in silence.");
+    }
+
+    /// <summary>
+    /// Whether the forwarder met the silence; it forwards in any case. On a busy machine the kill may come too late.
+    /// </summary>
+    private async Task<bool> IsSilenceOvercomeAsync()
+    {
+        using BridgeScene scene = new(broker);
+        scene.Produce("one");
+        using BrokerCluster cluster = BrokerCluster.Start(Path.Combine(scene.Root, "own"), 1);
         BrokerNode node = cluster.Nodes[0];
-        _scene.Address = node.Address;
-        await MakeLockAndKillAsync(node);
-        StreamForwarderOptions options = _scene.Forward();
+        scene.Address = node.Address;
+        await MakeLockAndKillAsync(node, scene.LockName());
+        StreamForwarderOptions options = scene.Forward();
         // The broker takes 5 s to delete such a queue.
         (options.Lock, options.RequestTimeout) = (StreamLockKind.Quorum, TimeSpan.FromSeconds(8));
         StreamForwarder forwarder = new(options);
@@ -49,17 +56,17 @@ public sealed class SilentLockTests(BrokerFixture broker) : IDisposable
             s_deadline);
         await forwarding;
         Assert.Equal(1, forwarder.GetStatus().Messages);
-        string silence = $"step=consume from the lock's queue, queue={_scene.LockName()}.";
-        Assert.Contains(errors, error => error.Contains(silence, StringComparison.Ordinal));
+        string silence = $"step=consume from the lock's queue, queue={scene.LockName()}.";
+        return errors.Any(error => error.Contains(silence, StringComparison.Ordinal));
     }
 
-    private async Task MakeLockAndKillAsync(BrokerNode node)
+    private static async Task MakeLockAndKillAsync(BrokerNode node, string lockName)
     {
         ConnectionFactory factory = new() { Uri = new Uri(node.Address), AutomaticRecoveryEnabled = false };
         IConnection connection = await factory.CreateConnectionAsync();
         IChannel channel = await connection.CreateChannelAsync();
         await channel.QueueDeclareAsync(
-            _scene.LockName(), durable: true, exclusive: false, autoDelete: false,
+            lockName, durable: true, exclusive: false, autoDelete: false,
             new Dictionary<string, object?>
             {
                 ["x-queue-type"] = "quorum",
