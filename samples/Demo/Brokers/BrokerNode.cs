@@ -16,7 +16,7 @@ internal sealed class BrokerNode(
     IReadOnlyDictionary<string, string> mapperEnvironment,
     string configuration)
 {
-    private static readonly TimeSpan s_startPatience = TimeSpan.FromSeconds(90);
+    private static readonly TimeSpan s_startPatience = TimeSpan.FromMinutes(5);
 
     private BrokerProcess? _process;
 
