@@ -1,4 +1,6 @@
 using System.Text.Json;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
 namespace MappedFileQueues.Tool.Transfer;
 
@@ -77,7 +79,13 @@ internal static class ExportCommand
             }
 
             if (result.IsComplete)
+            {
                 File.Move(temporary, file, overwrite: false);
+                using HeldDirectory? directory =
+                    CurrentPlatform.Services.OpenDirectory(Path.GetDirectoryName(file)!, create: false, mode: null);
+                directory?.FlushEntries("");
+            }
+
             return result;
         }
         catch (Exception error)

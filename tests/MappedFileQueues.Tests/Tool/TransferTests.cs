@@ -50,6 +50,21 @@ public sealed class TransferTests : IDisposable
         ToolRun.Of("verify", copy).Expect(0);
     }
 
+    /// <summary>The content was on disk and its name was not: a power loss after the command left nothing.</summary>
+    [Fact]
+    public void Export_ToAFile_ItsNameIsOnDiskToo()
+    {
+        Fill();
+        string file = Path.Combine(_temp.Root, "export");
+        bool isNameFlushed = false;
+        var disk = new FaultyDisk();
+        disk.Before = (call, _) => isNameFlushed |= call == DiskCall.SyncEntries && File.Exists(file);
+
+        ToolRun.Of("export", _temp.StorePath, "--to", file).Expect(0);
+
+        Assert.True(isNameFlushed);
+    }
+
     /// <summary>Headers of every kind go through an export and through a replay, and `mfq consume` shows them.</summary>
     [Theory]
     [InlineData("jsonl")]
