@@ -16,7 +16,15 @@ internal sealed class TemporaryStore : IDisposable
             SegmentSize = SegmentSize,
             PrepareAhead = SegmentSize,
         }.UseDisk(Disk);
-        configure?.Invoke(Options);
+        try
+        {
+            configure?.Invoke(Options);
+        }
+        catch
+        {
+            Dispose();
+            throw;
+        }
     }
 
     public FaultDisk Disk { get; } = new();

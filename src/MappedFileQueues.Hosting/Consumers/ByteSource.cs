@@ -41,7 +41,8 @@ internal sealed class ByteSource(MappedFileConsumer consumer) : MessageSource<Re
         if (_messages.Length < countMax)
             _messages = new ReadOnlyMemory<byte>[countMax];
         _buffer.Clear();
-        while (_buffer.Count < countMax && !_buffer.IsFull && consumer.TryConsume(out ReadOnlySpan<byte> bytes))
+        while (_buffer.Count < countMax && !_buffer.IsFull
+            && consumer.TryConsumeNext(_buffer.Count, out ReadOnlySpan<byte> bytes))
         {
             _buffer.Append(bytes);
             BatchLinks.Add(links, links is null ? default : consumer.HeadersInPlace);

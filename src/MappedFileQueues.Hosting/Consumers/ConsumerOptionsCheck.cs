@@ -29,6 +29,8 @@ internal sealed class ConsumerOptionsCheck(string queue, string consumer, IServi
             failures.Add($"{path}:{nameof(options.Corruption)} is not defined: {options.Corruption}.");
         if (options.IsTransient is null)
             failures.Add($"{path}:{nameof(options.IsTransient)} is null. Leave it as it is for the default.");
+        if (options.DeadLetterPath is { } letters && string.IsNullOrWhiteSpace(letters))
+            failures.Add($"{path}:{nameof(options.DeadLetterPath)} is empty. Leave it out for the default.");
         if (!Enum.IsDefined(options.OnOutOfRange))
             failures.Add($"{path}:{nameof(options.OnOutOfRange)} is not defined: {options.OnOutOfRange}.");
         failures.AddRange(FindContradictions(options).Select(sentence => $"{path}:{sentence}"));

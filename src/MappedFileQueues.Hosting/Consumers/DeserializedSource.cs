@@ -34,7 +34,7 @@ internal sealed class DeserializedSource<T>(MappedFileConsumer consumer, IMessag
         if (_batch.Length < countMax)
             _batch = new T[countMax];
         int count = 0;
-        while (count < countMax && consumer.TryConsume(out ReadOnlySpan<byte> bytes))
+        while (count < countMax && consumer.TryConsumeNext(count, out ReadOnlySpan<byte> bytes))
         {
             try
             {

@@ -280,7 +280,7 @@ internal abstract class HandlerService<T> : BackgroundService
             Context.Try(attempt);
             if (await TryCallAsync(message, messages, isBatch).ConfigureAwait(false) is not { } error)
                 return null;
-            bool isTransient = Options.IsTransient(error);
+            bool isTransient = IsTransient(ref error);
             if (isTransient)
             {
                 if (HoldUp(ConsumerStatus.Retries, error))
@@ -295,6 +295,20 @@ internal abstract class HandlerService<T> : BackgroundService
             }
 
             await DelayAsync(attempt, isTransient ? DelayMin : default, stoppingToken).ConfigureAwait(false);
+        }
+    }
+
+    /// <summary>What the application's own function throws is a refusal, and ends neither the consumer nor a group.</summary>
+    private bool IsTransient(ref Exception error)
+    {
+        try
+        {
+            return Options.IsTransient(error);
+        }
+        catch (Exception own)
+        {
+            error = new AggregateException($"{nameof(Options.IsTransient)} has failed itself.", error, own);
+            return false;
         }
     }
 
@@ -351,7 +365,10 @@ internal abstract class HandlerService<T> : BackgroundService
             EndCall(began, activity, failure);
         }
 
-        return failure;
+        // Some clients throw an error of their own when their token is cancelled.
+        return failure is null || !_impatience.IsCancellationRequested
+            ? failure
+            : throw new OperationCanceledException("The application waits no longer.", failure, _impatience.Token);
     }
 
     private void EndCall(long began, Activity? activity, Exception? error)

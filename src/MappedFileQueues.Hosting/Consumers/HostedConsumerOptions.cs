@@ -86,11 +86,12 @@ public sealed class HostedConsumerOptions
 
     /// <summary>
     /// Whether an error of the handler will pass: it says nothing about the message, and the handler is called again until it
-    /// succeeds. Set by code only; the consumer calls it, from one thread at a time. By default, where the error or one of its
-    /// inner ones is a <see cref="System.Data.Common.DbException"/> that says so itself, a
-    /// <see cref="System.Net.Sockets.SocketException"/>, a <see cref="TimeoutException"/>, a
-    /// <see cref="QueueDiskException"/>, an <see cref="IOException"/> without room, descriptors or memory (not on Windows), or a
-    /// <see cref="System.Net.Http.HttpRequestException"/> without an answer or with 408, 429, 502, 503 or 504.
+    /// succeeds. Set by code only; the consumer calls it, from one thread at a time, and each member of a group does. What it
+    /// throws itself is a refusal. By default, where the error or one of its inner ones is a
+    /// <see cref="System.Data.Common.DbException"/> that says so itself, a <see cref="System.Net.Sockets.SocketException"/>, a
+    /// <see cref="TimeoutException"/>, a <see cref="QueueDiskException"/>, an <see cref="IOException"/> without room, descriptors
+    /// or memory (not on Windows), or a <see cref="System.Net.Http.HttpRequestException"/> without an answer or with 408, 429,
+    /// 502, 503 or 504.
     /// </summary>
     public Func<Exception, bool> IsTransient { get; set; } = PassingErrors.IsTransient;
 

@@ -30,19 +30,35 @@ internal sealed class StructSource<T>(MappedFileConsumer<T> consumer) : MessageS
     {
         if (_batch.Length < countMax)
             _batch = new T[countMax];
-        int count = 0;
-        if (links is null)
-            count = consumer.ConsumeBatch(_batch.AsSpan(0, countMax), cancellationToken);
-        // A batch has no headers.
-        while (links is not null && count < countMax && consumer.TryConsume(out _batch[count]))
+        if (links is null && TryConsumeBatch(countMax, cancellationToken, out int count))
         {
-            BatchLinks.Add(links, consumer.HeadersInPlace);
-            count++;
+            messages = _batch.AsMemory(0, count);
+            return count;
+        }
+
+        // A batch has no headers, and is none where a message in it cannot be read.
+        for (count = 0; count < countMax && consumer.TryConsumeNext(count, out _batch[count]); count++)
+        {
+            BatchLinks.Add(links, links is null ? default : consumer.HeadersInPlace);
             consumer.Advance();
         }
 
         messages = _batch.AsMemory(0, count);
         return count;
+    }
+
+    private bool TryConsumeBatch(int countMax, CancellationToken cancellationToken, out int count)
+    {
+        try
+        {
+            count = consumer.ConsumeBatch(_batch.AsSpan(0, countMax), cancellationToken);
+            return true;
+        }
+        catch (MappedFileQueueException)
+        {
+            count = 0;
+            return false;
+        }
     }
 
     public override byte[] CopyBytes() =>

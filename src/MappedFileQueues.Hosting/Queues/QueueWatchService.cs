@@ -1,3 +1,4 @@
+using MappedFileQueues.Hosting.Telemetry;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Hosting;
 
@@ -12,6 +13,8 @@ internal sealed class QueueWatchService(
 {
     public override Task StartAsync(CancellationToken cancellationToken)
     {
+        // Nobody else asks for it in an application that consumes nothing.
+        _ = services.GetRequiredService<QueueMeter>();
         foreach (AddedQueue queue in queues)
         {
             if (services.GetRequiredKeyedService<NamedQueue>(queue.Name).Options.OpenAtStart)

@@ -26,6 +26,7 @@ internal sealed class DeadLetterBox(
     private readonly string _queuePath = SystemPath.Full(queueOptions.StorePath);
 
     private MappedFileQueue? _queue;
+    private volatile bool _isDisposed;
 
     public string Path { get; } = SystemPath.Full(path);
 
@@ -36,8 +37,10 @@ internal sealed class DeadLetterBox(
     /// <param name="letter">The letter.</param>
     /// <param name="segmentSize">The length of the segments that its message comes from.</param>
     /// <param name="headers">Those of the message, which become the letter's.</param>
+    /// <exception cref="ObjectDisposedException">The box was disposed.</exception>
     public void Append(DeadLetter letter, long segmentSize, MessageHeaders? headers)
     {
+        ObjectDisposedException.ThrowIf(_isDisposed, this);
         try
         {
             _queue ??= Open(segmentSize);
@@ -54,12 +57,19 @@ internal sealed class DeadLetterBox(
         }
         catch
         {
-            Dispose();
+            Close();
             throw;
         }
     }
 
-    public void Dispose() => Interlocked.Exchange(ref _queue, null)?.Dispose();
+    /// <summary>Its consumer's handler may outlive the application's patience: nobody would close what that opened.</summary>
+    public void Dispose()
+    {
+        _isDisposed = true;
+        Close();
+    }
+
+    private void Close() => Interlocked.Exchange(ref _queue, null)?.Dispose();
 
     private MappedFileQueue Open(long segmentSize)
     {

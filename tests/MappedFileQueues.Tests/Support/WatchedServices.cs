@@ -17,8 +17,8 @@ internal sealed class WatchedServices(OperatingSystemServices real) : Forwarding
     /// </summary>
     public Action<string>? OnSegmentFlush { get; set; }
 
-    /// <summary>The files whose write-back was begun, in order.</summary>
-    public System.Collections.Concurrent.ConcurrentQueue<string> StartedWriteBacks { get; } = [];
+    /// <summary>The files and their places whose write-back was begun, in order.</summary>
+    public System.Collections.Concurrent.ConcurrentQueue<(string Name, long Offset)> StartedWriteBacks { get; } = [];
 
     /// <summary>How many files of the log were flushed under their real names.</summary>
     public int SegmentFlushes => Volatile.Read(ref _segmentFlushes);
@@ -60,8 +60,7 @@ internal sealed class WatchedServices(OperatingSystemServices real) : Forwarding
     {
         public override void StartWriteBack(long offset, long length)
         {
-            if (offset == 0)
-                services.StartedWriteBacks.Enqueue(name);
+            services.StartedWriteBacks.Enqueue((name, offset));
             base.StartWriteBack(offset, length);
         }
 

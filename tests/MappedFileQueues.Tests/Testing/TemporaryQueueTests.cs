@@ -18,6 +18,19 @@ public sealed class TemporaryQueueTests
     }
 
     [Fact]
+    public void Configure_Throws_LeavesNoFolder()
+    {
+        string? path = null;
+        Assert.Throws<InvalidOperationException>(() => new TemporaryQueue(options =>
+        {
+            path = Path.GetDirectoryName(options.StorePath);
+            throw new InvalidOperationException("Wrong.");
+        }));
+
+        Assert.False(Directory.Exists(path));
+    }
+
+    [Fact]
     public async Task Reopen_KeepsMessagesAndCommits()
     {
         await using TemporaryQueue temporary = new();

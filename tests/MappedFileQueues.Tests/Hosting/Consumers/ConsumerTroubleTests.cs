@@ -1,10 +1,12 @@
 using System.Data.Common;
 using System.Net;
 using System.Net.Sockets;
+using MappedFileQueues.Format;
 using MappedFileQueues.Hosting;
 using MappedFileQueues.Hosting.Consumers;
 using MappedFileQueues.Hosting.Telemetry;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Tests.Crash;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Diagnostics.HealthChecks;
 using Microsoft.Extensions.Logging;
@@ -93,6 +95,74 @@ public sealed class ConsumerTroubleTests
 
         Eventually.Equal(3, () => host.Log.CountOf(205));
         Assert.Equal(0, host.Log.CountOf(206));
+    }
+
+    /// <summary>
+    /// A function that cast the error to another one's type ended the consumer, and the error of the handler was not told. In a
+    /// group the message ended one member after the other, in all processes.
+    /// </summary>
+    [Theory]
+    [InlineData(null)]
+    [InlineData("workers")]
+    public async Task IsTransient_Throws_IsARefusal(string? group)
+    {
+        _script.OnMessage = (message, _, _) => message == "0" ? throw new FormatException("Bad.") : default;
+        await using TestHost host = MakeHost(configure: o =>
+        {
+            (o.OnFailure, o.AttemptsMax, o.Group) = (HandlerFailureAction.DeadLetter, 2, group);
+            (o.RetryDelay, o.IsTransient) = (TimeSpan.Zero, error => ((DatabaseException)error).IsTransient);
+        });
+        Produce(host, 3);
+        await host.StartAsync();
+
+        host.Log.WaitFor(205);
+        Eventually.Equal(4, () => _script.Seen.Count);
+        await host.StopAsync();
+
+        Assert.Equal((2, 1, 0), (host.Log.CountOf(204), host.Log.CountOf(205), host.Log.CountOf(206)));
+        using var letters = MappedFileReader.Open(host.StorePath + "-dead-letters");
+        Assert.True(letters.TryRead(out ReadOnlySpan<byte> letter));
+        Assert.Contains("Bad.", DeadLetter.Parse(letter).Error, StringComparison.Ordinal);
+    }
+
+    /// <summary>
+    /// The messages of a batch that lay before a damaged one were dropped with the call that met it, at each start again. An
+    /// operator who stepped over the damage stepped over them too.
+    /// </summary>
+    [Theory]
+    [InlineData("structs")]
+    [InlineData("bytes")]
+    [InlineData("texts")]
+    public async Task Batch_AMessageInItIsDamaged_TheOnesBeforeAreHandled(string kind)
+    {
+        await using TestHost host = new();
+        host.Services.AddSingleton(_script);
+        if (kind == "structs")
+        {
+            host.Services.AddMappedFileQueue<long>("orders", o => o.StorePath = host.StorePath)
+                .AddMappedFileBatchConsumer<long, LongBatchHandler>("orders");
+            Produce(host, 5);
+        }
+        else
+        {
+            host.Services.AddMappedFileQueue("orders", o => o.StorePath = host.StorePath);
+            _ = kind == "bytes"
+                ? host.Services.AddMappedFileBatchConsumer<ByteBatchHandler>("orders")
+                : host.Services.AddMappedFileBatchConsumer<string, TextBatchHandler>("orders", new TextDeserializer());
+            using MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = host.StorePath });
+            for (int i = 0; i < 5; i++)
+                queue.Producer.Produce([(byte)('0' + i)]);
+        }
+
+        using (var words = new StoreWords(host.StorePath))
+            words.WriteAt((3 * 16) + FrameHeader.Size, 0xFF);
+        await host.StartAsync();
+
+        host.Log.WaitFor(206);
+        Assert.Equal(["0", "1", "2"], _script.Messages);
+        await host.StopAsync();
+        using var reader = MappedFileReader.Open(host.StorePath);
+        Assert.Equal(48, Assert.Single(reader.GetInfo().Consumers).Offset);
     }
 
     /// <summary>An application that started while the disk was full had no consumer after there was room again.</summary>

@@ -54,6 +54,19 @@ public sealed class DeadLetterBoxTests
         Assert.Equal(message[..letter.Message.Length], letter.Message);
     }
 
+    /// <summary>A handler that outlived its host opened the store of the letters again, and nobody closed it.</summary>
+    [Fact]
+    public void Append_AfterDispose_OpensNothing()
+    {
+        using TempStore store = new();
+        DeadLetterBox box = new(store.StorePath, new HostedQueueOptions { StorePath = store.StorePath + "-queue" });
+        box.Dispose();
+
+        Assert.Throws<ObjectDisposedException>(() => box.Append(new DeadLetter { Error = "Late." }, 65536, null));
+
+        Assert.False(Directory.Exists(store.StorePath));
+    }
+
     /// <summary>A text is not cut between the two halves of a character, and half a character does no harm.</summary>
     [Theory]
     [InlineData(8190, 8191)]

@@ -220,12 +220,22 @@ public sealed class HostedConsumerTests
         Assert.Equal(32, Committed(host.Get<MappedFileQueue<long>>("orders").GetInfo()));
     }
 
-    [Fact]
-    public async Task Stop_PatienceIsOver_CancelsTheHandlerAndTheMessageIsNotCommitted()
+    /// <summary>
+    /// A client that threw an error of its own when its token was cancelled had refused the message: at the last attempt it went
+    /// to the dead letters, or the application ended as a failed one.
+    /// </summary>
+    [Theory]
+    [InlineData(false, HandlerFailureAction.Stop)]
+    [InlineData(true, HandlerFailureAction.DeadLetter)]
+    [InlineData(true, HandlerFailureAction.StopApplication)]
+    public async Task Stop_PatienceIsOver_CancelsTheHandlerAndTheMessageIsNotCommitted(
+        bool isWrapped, HandlerFailureAction action)
     {
+        int exitCode = Environment.ExitCode;
         _script.OnMessage = (message, _, cancellationToken) =>
-            message == "1" ? new ValueTask(Task.Delay(Timeout.Infinite, cancellationToken)) : default;
-        await using TestHost host = MakeHost(services => services.AddMappedFileConsumer<long, LongHandler>("orders"));
+            message == "1" ? new ValueTask(WaitAsync(cancellationToken)) : default;
+        await using TestHost host = MakeHost(services => services.AddMappedFileConsumer<long, LongHandler>(
+            "orders", o => (o.AttemptsMax, o.OnFailure) = (1, action)));
         await host.StartAsync();
         Produce(host, 3);
         Eventually.Equal(2, () => _script.Seen.Count);
@@ -237,7 +247,20 @@ public sealed class HostedConsumerTests
 
         host.Log.WaitFor(202);
         Assert.Equal(16, Committed(host.Get<MappedFileQueue<long>>("orders").GetInfo()));
-        Assert.Equal(0, host.Log.CountOf(206));
+        Assert.Equal((0, 0, exitCode), (host.Log.CountOf(204), host.Log.CountOf(206), Environment.ExitCode));
+        Assert.False(Directory.Exists(host.StorePath + "-dead-letters"));
+
+        async Task WaitAsync(CancellationToken cancellationToken)
+        {
+            try
+            {
+                await Task.Delay(Timeout.Infinite, cancellationToken);
+            }
+            catch (OperationCanceledException error) when (isWrapped)
+            {
+                throw new InvalidOperationException("Status: cancelled.", error);
+            }
+        }
     }
 
     [Fact]

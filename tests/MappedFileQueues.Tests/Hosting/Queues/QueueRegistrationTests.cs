@@ -167,7 +167,8 @@ public sealed class QueueRegistrationTests
     public async Task Start_WrongOptionOfCode_FailsWithASentenceThatNamesTheKey()
     {
         await using TestHost host = new();
-        host.Configure(("MappedFileQueues:orders:StorePath", host.StorePath));
+        host.Configure(
+            ("MappedFileQueues:orders:StorePath", host.StorePath), ("MappedFileQueues:orders:Consumer:DeadLetterPath", ""));
         host.Services.AddMappedFileQueue<long>("orders")
             .AddMappedFileConsumer<long, Consumers.IgnoringHandler>(
                 "orders", o => (o.IsTransient, o.Corruption) = (null!, (CorruptionPolicy)9));
@@ -177,6 +178,7 @@ public sealed class QueueRegistrationTests
         const string section = "MappedFileQueues:orders:Consumer";
         Assert.Contains($"{section}:IsTransient is null.", error.Message, StringComparison.Ordinal);
         Assert.Contains($"{section}:Corruption is not defined: 9.", error.Message, StringComparison.Ordinal);
+        Assert.Contains($"{section}:DeadLetterPath is empty.", error.Message, StringComparison.Ordinal);
         Assert.False(Directory.Exists(host.StorePath));
     }
 

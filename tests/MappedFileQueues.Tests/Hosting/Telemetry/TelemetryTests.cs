@@ -93,8 +93,12 @@ public sealed class TelemetryTests
             .Select(received => (double?)received.Value).LastOrDefault());
     }
 
-    [Fact]
-    public async Task ReportStore_False_LeavesTheStoreToOthers()
+    /// <summary>Only a consumer made the meter: an application that produces alone exported nothing.</summary>
+    [Theory]
+    [InlineData(true, true)]
+    [InlineData(true, false)]
+    [InlineData(false, true)]
+    public async Task ReportStore_False_LeavesTheStoreToOthers(bool reportsStore, bool hasConsumer)
     {
         HashSet<string> seen = [];
         using System.Diagnostics.Metrics.MeterListener listener = new();
@@ -109,14 +113,16 @@ public sealed class TelemetryTests
         listener.Start();
         await using TestHost host = new();
         host.Services.AddSingleton(_script);
-        host.Services.AddMappedFileQueue<long>(queueName, o => (o.StorePath, o.ReportStore) = (host.StorePath, false))
-            .AddMappedFileConsumer<long, LongHandler>(queueName);
+        host.Services.AddMappedFileQueue<long>(queueName, o => (o.StorePath, o.ReportStore) = (host.StorePath, reportsStore));
+        if (hasConsumer)
+            host.Services.AddMappedFileConsumer<long, LongHandler>(queueName);
         await host.StartAsync();
 
         listener.RecordObservableInstruments();
 
         Assert.Contains("mappedfilequeues.flushes", seen);
-        Assert.DoesNotContain("mappedfilequeues.store.size", seen);
+        Assert.Equal(reportsStore, seen.Contains("mappedfilequeues.store.size"));
+        // Nothing was sent.
         Assert.DoesNotContain("messaging.client.sent.messages", seen);
 
         void Note(string name, ReadOnlySpan<KeyValuePair<string, object?>> tags)
