@@ -47,6 +47,17 @@ internal sealed class StructSource<T>(MappedFileConsumer<T> consumer) : MessageS
         return count;
     }
 
+    public override byte[] CopyBytes() =>
+        consumer.TryConsume(out T message) ? MemoryMarshal.AsBytes(new ReadOnlySpan<T>(in message)).ToArray() : [];
+
+    public override void Commit() => consumer.Commit();
+
+    public override ValueTask CommitAsync() => consumer.CommitAsync();
+
+    public override void Rewind() => consumer.Rewind();
+
+    public override void Dispose() => consumer.Dispose();
+
     private bool TryConsumeBatch(int countMax, CancellationToken cancellationToken, out int count)
     {
         try
@@ -60,15 +71,4 @@ internal sealed class StructSource<T>(MappedFileConsumer<T> consumer) : MessageS
             return false;
         }
     }
-
-    public override byte[] CopyBytes() =>
-        consumer.TryConsume(out T message) ? MemoryMarshal.AsBytes(new ReadOnlySpan<T>(in message)).ToArray() : [];
-
-    public override void Commit() => consumer.Commit();
-
-    public override ValueTask CommitAsync() => consumer.CommitAsync();
-
-    public override void Rewind() => consumer.Rewind();
-
-    public override void Dispose() => consumer.Dispose();
 }

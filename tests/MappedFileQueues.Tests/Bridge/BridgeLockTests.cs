@@ -10,8 +10,6 @@ namespace MappedFileQueues.Tests.Bridge;
 [Trait("Category", "Laboratory")]
 public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
-
     private readonly BridgeScene _scene = new(broker);
 
     public void Dispose() => _scene.Dispose();
@@ -46,7 +44,7 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
         _scene.Produce("one");
         string name = _scene.LockName();
         StreamForwarder waiting = new(_scene.Forward());
-        using CancellationTokenSource stop = new(s_deadline);
+        using CancellationTokenSource stop = new(BridgeScene.Deadline);
         Task waits = Task.CompletedTask;
         await _scene.WithChannelAsync(async channel =>
         {
@@ -68,9 +66,9 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
             await channel.BasicQosAsync(0, 1, global: false);
             await channel.BasicConsumeAsync(name, autoAck: false, holder);
             await channel.BasicPublishAsync("", name, default);
-            ulong tag = await token.Task.WaitAsync(s_deadline);
+            ulong tag = await token.Task.WaitAsync(BridgeScene.Deadline);
             waits = waiting.RunAsync(stop.Token);
-            Eventually.True(() => waiting.GetStatus().State == BridgeState.Standby, "it stands by", s_deadline);
+            Eventually.True(() => waiting.GetStatus().State == BridgeState.Standby, "it stands by", BridgeScene.Deadline);
             await channel.QueuePurgeAsync(name);
             await channel.BasicAckAsync(tag, multiple: false);
         });
@@ -110,15 +108,15 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
     public async Task Run_SameConsumer_StandsByAndTakesOver()
     {
         _scene.Produce("one");
-        using CancellationTokenSource first = new(s_deadline);
+        using CancellationTokenSource first = new(BridgeScene.Deadline);
         StreamForwarder holder = new(_scene.Forward());
         Task holding = holder.RunAsync(first.Token);
-        Eventually.True(() => holder.GetStatus().Messages == 1, "the first forwarder runs", s_deadline);
+        Eventually.True(() => holder.GetStatus().Messages == 1, "the first forwarder runs", BridgeScene.Deadline);
 
-        using CancellationTokenSource second = new(s_deadline);
+        using CancellationTokenSource second = new(BridgeScene.Deadline);
         StreamForwarder waiting = new(_scene.Forward());
         Task waits = waiting.RunAsync(second.Token);
-        Eventually.True(() => waiting.GetStatus().Attempts > 2, "the second one has tried", s_deadline);
+        Eventually.True(() => waiting.GetStatus().Attempts > 2, "the second one has tried", BridgeScene.Deadline);
         Assert.Equal(BridgeState.Standby, waiting.GetStatus().State);
         Assert.Null(waiting.GetStatus().TroubleSince);
         await Assert.ThrowsAsync<InvalidOperationException>(() => waiting.RunOnceAsync(second.Token));
@@ -126,7 +124,7 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
         await first.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => holding);
         _scene.Produce("two");
-        Eventually.True(() => waiting.GetStatus().Messages == 1, "the second one has taken over", s_deadline);
+        Eventually.True(() => waiting.GetStatus().Messages == 1, "the second one has taken over", BridgeScene.Deadline);
         await second.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => waits);
         await _scene.FetchAsync(2);
@@ -139,13 +137,13 @@ public sealed class BridgeLockTests(BrokerFixture broker) : IDisposable
     {
         _scene.Produce("one");
         await BridgeScene.OnceAsync(_scene.Forward());
-        using CancellationTokenSource stop = new(s_deadline);
+        using CancellationTokenSource stop = new(BridgeScene.Deadline);
         StreamFetcher holder = new(_scene.Fetch());
         Task holding = holder.RunAsync(stop.Token);
-        Eventually.True(() => holder.GetStatus().Messages == 1, "the first one has fetched", s_deadline);
+        Eventually.True(() => holder.GetStatus().Messages == 1, "the first one has fetched", BridgeScene.Deadline);
         StreamFetcher waiting = new(_scene.Fetch());
         Task waits = waiting.RunAsync(stop.Token);
-        Eventually.True(() => waiting.GetStatus().State == BridgeState.Standby, "the second one stands by", s_deadline);
+        Eventually.True(() => waiting.GetStatus().State == BridgeState.Standby, "the second one stands by", BridgeScene.Deadline);
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => holding);
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => waits);

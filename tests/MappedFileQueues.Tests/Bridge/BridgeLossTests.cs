@@ -9,8 +9,6 @@ namespace MappedFileQueues.Tests.Bridge;
 [Trait("Category", "Laboratory")]
 public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
-
     private readonly BridgeScene _scene = new(broker);
 
     public void Dispose() => _scene.Dispose();
@@ -23,10 +21,10 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
     public async Task Run_StreamIsDeletedUnderANewStoresForwarder_StopsAndSaysSo()
     {
         _scene.Produce("one");
-        using CancellationTokenSource limit = new(s_deadline);
+        using CancellationTokenSource limit = new(BridgeScene.Deadline);
         StreamForwarder forwarder = new(_scene.Forward());
         Task running = forwarder.RunAsync(limit.Token);
-        Eventually.True(() => Cursor() > 0 || running.IsCompleted, "the first message is confirmed", s_deadline);
+        Eventually.True(() => Cursor() > 0 || running.IsCompleted, "the first message is confirmed", BridgeScene.Deadline);
 
         await _scene.DeleteStreamAsync();
         _scene.Produce("two");
@@ -86,13 +84,13 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
                 return (status.Attempts >= 3 && status.LastError!.Contains("is behind", StringComparison.Ordinal))
                     || running.IsCompleted;
             },
-            "it tries again", s_deadline);
+            "it tries again", BridgeScene.Deadline);
         Assert.DoesNotContain(BridgeState.Running, states);
 
         await _scene.PublishAsync(envelopes[3..]);
         Eventually.True(
             () => (_scene.Received().Count == 6 && fetcher.GetStatus().State == BridgeState.Running) || running.IsCompleted,
-            "it goes on", s_deadline);
+            "it goes on", BridgeScene.Deadline);
         Assert.Equal(BridgeState.Running, fetcher.GetStatus().State);
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
@@ -116,12 +114,13 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
         options.RequestTimeout = TimeSpan.FromSeconds(3);
         using CancellationTokenSource stop = new();
         Task running = new StreamFetcher(options).RunAsync(stop.Token);
-        Eventually.True(() => _scene.Received().Count == before || running.IsCompleted, "the first ones arrive", s_deadline);
+        Eventually.True(
+            () => _scene.Received().Count == before || running.IsCompleted, "the first ones arrive", BridgeScene.Deadline);
 
         proxy.ForgetsReader = true;
         await _scene.PublishAsync(envelopes[before..]);
 
-        Eventually.True(() => _scene.Received().Count == 6 || running.IsCompleted, "the others arrive", s_deadline);
+        Eventually.True(() => _scene.Received().Count == 6 || running.IsCompleted, "the others arrive", BridgeScene.Deadline);
         Assert.False(proxy.ForgetsReader);
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
@@ -181,7 +180,7 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
         {
             queue.ResetConsumer("bridge", QueueStart.Earliest);
             queue.SetRetention(new RetentionOptions { MaxBytes = 65536, KeepUnconsumed = false });
-            Eventually.True(() => queue.GetInfo().LogStart > 65536, "segments are removed", s_deadline);
+            Eventually.True(() => queue.GetInfo().LogStart > 65536, "segments are removed", BridgeScene.Deadline);
         }
 
         StreamForwarderOptions options = _scene.Forward();
@@ -260,7 +259,7 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
         later[4] = 2;
         await _scene.PublishAsync("no envelope"u8.ToArray(), later);
 
-        using CancellationTokenSource limit = new(s_deadline);
+        using CancellationTokenSource limit = new(BridgeScene.Deadline);
         EnvelopeFormatException error = await Assert.ThrowsAsync<EnvelopeFormatException>(
             () => new StreamFetcher(_scene.Fetch()).RunAsync(limit.Token));
         Assert.Contains("version=2", error.Message, StringComparison.Ordinal);
@@ -287,10 +286,10 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
         _scene.Produce("one");
         StreamForwarderOptions options = _scene.Forward();
         options.OnSourceChange = policy;
-        using CancellationTokenSource stop = new(s_deadline);
+        using CancellationTokenSource stop = new(BridgeScene.Deadline);
         StreamForwarder forwarder = new(options);
         Task running = forwarder.RunAsync(stop.Token);
-        Eventually.True(() => Cursor() > 0 || running.IsCompleted, "the first message is confirmed", s_deadline);
+        Eventually.True(() => Cursor() > 0 || running.IsCompleted, "the first message is confirmed", BridgeScene.Deadline);
 
         Directory.Delete(_scene.SourcePath, recursive: true);
         _scene.Produce("two");
@@ -301,7 +300,7 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
         }
 
         Eventually.True(
-            () => forwarder.GetStatus().Messages == 2 || running.IsCompleted, "the new store is forwarded", s_deadline);
+            () => forwarder.GetStatus().Messages == 2 || running.IsCompleted, "the new store is forwarded", BridgeScene.Deadline);
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
         await _scene.FetchAsync(2);

@@ -10,8 +10,6 @@ namespace MappedFileQueues.Tests.Bridge;
 [Trait("Category", "Laboratory")]
 public sealed class BridgeNetworkTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
-
     private readonly BridgeScene _scene = new(broker);
 
     public void Dispose() => _scene.Dispose();
@@ -35,7 +33,7 @@ public sealed class BridgeNetworkTests(BrokerFixture broker) : IDisposable
         options.RequestTimeout = TimeSpan.FromSeconds(3);
         await _scene.FetchAsync(2, options);
         Assert.Null(proxy.SilentAfter);
-        Eventually.True(() => proxy.OpenConnections == 0, "also the silent connection is closed", s_deadline);
+        Eventually.True(() => proxy.OpenConnections == 0, "also the silent connection is closed", BridgeScene.Deadline);
         Assert.Equal(["one", "two"], _scene.Received());
     }
 
@@ -72,7 +70,7 @@ public sealed class BridgeNetworkTests(BrokerFixture broker) : IDisposable
         using CancellationTokenSource stop = new();
         StreamForwarder forwarder = new(_scene.Forward());
         Task forwarding = forwarder.RunAsync(stop.Token);
-        Eventually.True(() => forwarder.GetStatus().Messages == 1 || forwarding.IsCompleted, "it runs", s_deadline);
+        Eventually.True(() => forwarder.GetStatus().Messages == 1 || forwarding.IsCompleted, "it runs", BridgeScene.Deadline);
         Eventually.True(() => proxy.OpenDeliveries == 1, "only the token is left");
         Assert.True(proxy.Deliveries > 150);
         await stop.CancelAsync();
@@ -105,7 +103,7 @@ public sealed class BridgeNetworkTests(BrokerFixture broker) : IDisposable
                     troubles.Add(since);
                 return proxy.Refusals >= 5 || running.IsCompleted;
             },
-            "attempts fail", s_deadline);
+            "attempts fail", BridgeScene.Deadline);
         Assert.Single(troubles);
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
@@ -156,7 +154,7 @@ public sealed class BridgeNetworkTests(BrokerFixture broker) : IDisposable
         StreamForwarder forwarder = new(options);
         Task running = forwarder.RunAsync(stop.Token);
         // An attempt that a busy machine gave no time may end before it has connected.
-        Eventually.True(() => Volatile.Read(ref opened) >= 15 || running.IsCompleted, "it tries", s_deadline);
+        Eventually.True(() => Volatile.Read(ref opened) >= 15 || running.IsCompleted, "it tries", BridgeScene.Deadline);
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
         Assert.Equal(BridgeState.Stopped, forwarder.GetStatus().State);

@@ -8,7 +8,8 @@ namespace MappedFileQueues.Tests.Bridge;
 /// <summary>A source store, a stream of its own on the shared broker, and a target store.</summary>
 public sealed class BridgeScene(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
+    /// <summary>Only a failing test reaches it: brokers start and answer late beside other work.</summary>
+    public static readonly TimeSpan Deadline = TimeSpan.FromMinutes(5);
 
     private readonly TempStore _temp = new();
 
@@ -43,7 +44,7 @@ public sealed class BridgeScene(BrokerFixture broker) : IDisposable
     public static async Task<StreamForwarder> OnceAsync(StreamForwarderOptions options)
     {
         StreamForwarder forwarder = new(options);
-        using CancellationTokenSource limit = new(s_deadline);
+        using CancellationTokenSource limit = new(Deadline);
         await forwarder.RunOnceAsync(limit.Token);
         return forwarder;
     }
@@ -53,7 +54,7 @@ public sealed class BridgeScene(BrokerFixture broker) : IDisposable
     {
         using CancellationTokenSource stop = new();
         Task fetching = new StreamFetcher(options ?? Fetch()).RunAsync(stop.Token);
-        Eventually.True(() => Received().Count >= count || fetching.IsFaulted, $"{count} messages arrive", s_deadline);
+        Eventually.True(() => Received().Count >= count || fetching.IsFaulted, $"{count} messages arrive", Deadline);
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => fetching);
     }
@@ -61,7 +62,7 @@ public sealed class BridgeScene(BrokerFixture broker) : IDisposable
     /// <summary>Fetches, and expects that it stops by itself.</summary>
     public async Task<BridgeException> FetchStopsAsync(StreamFetcherOptions? options = null)
     {
-        using CancellationTokenSource limit = new(s_deadline);
+        using CancellationTokenSource limit = new(Deadline);
         return await Assert.ThrowsAsync<BridgeException>(
             () => new StreamFetcher(options ?? Fetch()).RunAsync(limit.Token));
     }

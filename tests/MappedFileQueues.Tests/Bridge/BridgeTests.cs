@@ -15,8 +15,6 @@ namespace MappedFileQueues.Tests.Bridge;
 [Trait("Category", "Laboratory")]
 public sealed class BridgeTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
-
     private readonly BridgeScene _scene = new(broker);
     private readonly CancellationTokenSource _stop = new();
 
@@ -109,7 +107,7 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
         using CancellationTokenSource first = new();
         StreamForwarder holder = new(_scene.Forward());
         Task holding = holder.RunAsync(first.Token);
-        Eventually.True(() => holder.GetStatus().Messages == 10, "the first forwarder has the lock", s_deadline);
+        Eventually.True(() => holder.GetStatus().Messages == 10, "the first forwarder has the lock", BridgeScene.Deadline);
 
         using CancellationTokenSource other = new();
         StreamForwarderOptions options = _scene.Forward();
@@ -118,12 +116,12 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
         options.OnSourceChange = SourceChangePolicy.Continue;
         StreamForwarder waiting = new(options);
         Task waits = waiting.RunAsync(other.Token);
-        Eventually.True(() => waiting.GetStatus().State == BridgeState.Standby, "the second one stands by", s_deadline);
+        Eventually.True(() => waiting.GetStatus().State == BridgeState.Standby, "the second one stands by", BridgeScene.Deadline);
 
         await first.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => holding);
         Produce(10, 20);
-        Eventually.True(() => waiting.GetStatus().Messages == 10, "the second one has taken over", s_deadline);
+        Eventually.True(() => waiting.GetStatus().Messages == 10, "the second one has taken over", BridgeScene.Deadline);
         await other.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => waits);
         await _scene.FetchAsync(20);
@@ -150,13 +148,14 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
             Produce(from, from + (Count / Kills));
             long goal = from + (Count / Kills / 2);
             Eventually.True(() => fetcher.GetStatus().Messages >= goal || forwarding.IsFaulted || fetching.IsFaulted,
-                "messages arrive", s_deadline);
+                "messages arrive", BridgeScene.Deadline);
             broker.Node.Kill();
             _ = broker.Node;
         }
 
         Eventually.True(
-            () => fetcher.GetStatus().Messages >= Count || forwarding.IsFaulted || fetching.IsFaulted, "all arrive", s_deadline);
+            () => fetcher.GetStatus().Messages >= Count || forwarding.IsFaulted || fetching.IsFaulted, "all arrive",
+            BridgeScene.Deadline);
         await _stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => forwarding);
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => fetching);
@@ -191,7 +190,7 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
         Produce(10, 20);
         await BridgeScene.OnceAsync(_scene.Forward());
         BridgeException error = await Assert.ThrowsAsync<BridgeException>(
-            () => new StreamFetcher(options).RunAsync(new CancellationTokenSource(s_deadline).Token));
+            () => new StreamFetcher(options).RunAsync(new CancellationTokenSource(BridgeScene.Deadline).Token));
         Assert.Equal(BridgeFault.TargetChanged, error.Fault);
     }
 
@@ -234,14 +233,15 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
         Assert.Equal(2, hosted.Count);
         foreach (IHostedService service in hosted)
             await service.StartAsync(CancellationToken.None);
-        Eventually.True(() => Count() == 100, "all messages arrive", s_deadline);
+        Eventually.True(() => Count() == 100, "all messages arrive", BridgeScene.Deadline);
         // They may have lost an attempt on a busy machine.
-        Eventually.Equal(HealthStatus.Healthy, () => health.CheckHealthAsync().GetAwaiter().GetResult().Status, s_deadline);
+        Eventually.Equal(
+            HealthStatus.Healthy, () => health.CheckHealthAsync().GetAwaiter().GetResult().Status, BridgeScene.Deadline);
 
         proxy.Dispose();
         Eventually.True(
             () => health.CheckHealthAsync().GetAwaiter().GetResult().Status == HealthStatus.Degraded, "trouble is told",
-            s_deadline);
+            BridgeScene.Deadline);
         foreach (IHostedService service in hosted)
             await service.StopAsync(CancellationToken.None);
         Assert.Equal(Expected(100), _scene.Received());
@@ -260,7 +260,7 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
         using ChildProcess fetch = ChildProcess.StartTool(
             "bridge", "fetch", address, "--stream", _scene.Stream, _scene.TargetPath);
         int count = File.ReadAllLines(input).Length;
-        Eventually.True(() => Count() == count, "all lines arrive", s_deadline);
+        Eventually.True(() => Count() == count, "all lines arrive", BridgeScene.Deadline);
         fetch.Signal(ChildProcess.SigTerm);
         fetch.ExpectExit(143);
         Assert.Equal(File.ReadAllBytes(input), ToolRun.Of("consume", _scene.TargetPath, "--format", "text").Expect(0).Output);

@@ -328,10 +328,9 @@ internal sealed unsafe partial class FlushEngine
             while (from < goal && Continues())
             {
                 _store.Window.WriteBack(from, Continues);
-                // Begun again where it ended: what is clean costs nothing.
-                if (!Continues())
-                    break;
-                from += _store.Window.SegmentLength;
+                // Otherwise it is begun again: what is clean costs nothing.
+                if (Continues())
+                    from += _store.Window.SegmentLength;
             }
         }
         catch (QueueDiskException)

@@ -12,8 +12,6 @@ namespace MappedFileQueues.Tests.Bridge.Connections;
 [Trait("Category", "Laboratory")]
 public sealed class BlockedBrokerTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
-
     private readonly BridgeScene _scene = new(broker);
 
     public void Dispose() => _scene.Dispose();
@@ -82,7 +80,8 @@ public sealed class BlockedBrokerTests(BrokerFixture broker) : IDisposable
         await Tries.OneSucceedsAsync(async () =>
         {
             Eventually.True(
-                () => forwarder.GetStatus().State == BridgeState.Blocked || forwarding.IsCompleted, "it is blocked", s_deadline);
+                () => forwarder.GetStatus().State == BridgeState.Blocked || forwarding.IsCompleted, "it is blocked",
+                BridgeScene.Deadline);
             long attempts = forwarder.GetStatus().Attempts;
 
             await Task.Delay(3 * options.RequestTimeout);
@@ -100,7 +99,7 @@ public sealed class BlockedBrokerTests(BrokerFixture broker) : IDisposable
 
     private static async Task<BridgeStatus> UntilAsync(HealthCheckService health, Func<BridgeStatus, bool> condition)
     {
-        using CancellationTokenSource limit = new(s_deadline);
+        using CancellationTokenSource limit = new(BridgeScene.Deadline);
         while (true)
         {
             BridgeStatus status = StatusIn(await health.CheckHealthAsync(limit.Token));

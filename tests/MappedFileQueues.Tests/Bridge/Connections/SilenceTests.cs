@@ -11,8 +11,6 @@ namespace MappedFileQueues.Tests.Bridge.Connections;
 [Trait("Category", "Laboratory")]
 public sealed class SilenceTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
-
     private readonly BridgeScene _scene = new(broker);
 
     public void Dispose() => _scene.Dispose();
@@ -29,12 +27,12 @@ public sealed class SilenceTests(BrokerFixture broker) : IDisposable
         StreamForwarder forwarder = new(Fill(_scene.Forward(), proxy));
         using CancellationTokenSource stop = new();
         Task forwarding = forwarder.RunAsync(stop.Token);
-        Eventually.True(() => forwarder.GetStatus().Messages == 1 || forwarding.IsCompleted, "it runs", s_deadline);
+        Eventually.True(() => forwarder.GetStatus().Messages == 1 || forwarding.IsCompleted, "it runs", BridgeScene.Deadline);
 
         proxy.FallSilent();
         _scene.Produce(Enumerable.Range(0, Count).Select(number => $"{number} {filler}"));
         Eventually.True(
-            () => forwarder.GetStatus().Messages > Count || forwarding.IsCompleted, "it goes on", s_deadline);
+            () => forwarder.GetStatus().Messages > Count || forwarding.IsCompleted, "it goes on", BridgeScene.Deadline);
 
         Assert.Contains("silent for 6 s", forwarder.GetStatus().LastError!, StringComparison.Ordinal);
         Assert.InRange(forwarder.GetStatus().Attempts, 2, int.MaxValue);
@@ -55,7 +53,7 @@ public sealed class SilenceTests(BrokerFixture broker) : IDisposable
         StreamFetcher fetcher = new(Fill(_scene.Fetch(), proxy));
         using CancellationTokenSource stop = new();
         Task fetching = fetcher.RunAsync(stop.Token);
-        Eventually.True(() => fetcher.GetStatus().Messages == 1 || fetching.IsCompleted, "it runs", s_deadline);
+        Eventually.True(() => fetcher.GetStatus().Messages == 1 || fetching.IsCompleted, "it runs", BridgeScene.Deadline);
 
         // Heartbeats are enough to keep a quiet connection.
         await Tries.OneSucceedsAsync(async () =>
@@ -67,7 +65,7 @@ public sealed class SilenceTests(BrokerFixture broker) : IDisposable
         proxy.FallSilent();
         _scene.Produce("two");
         await BridgeScene.OnceAsync(_scene.Forward());
-        Eventually.True(() => fetcher.GetStatus().Messages == 2 || fetching.IsCompleted, "it goes on", s_deadline);
+        Eventually.True(() => fetcher.GetStatus().Messages == 2 || fetching.IsCompleted, "it goes on", BridgeScene.Deadline);
 
         Assert.Contains("silent for 6 s", fetcher.GetStatus().LastError!, StringComparison.Ordinal);
         await stop.CancelAsync();

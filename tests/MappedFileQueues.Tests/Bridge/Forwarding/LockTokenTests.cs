@@ -12,8 +12,6 @@ namespace MappedFileQueues.Tests.Bridge.Forwarding;
 [Trait("Category", "Laboratory")]
 public sealed class LockTokenTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
-
     private readonly BridgeScene _scene = new(broker);
 
     public void Dispose() => _scene.Dispose();
@@ -33,14 +31,14 @@ public sealed class LockTokenTests(BrokerFixture broker) : IDisposable
         StreamForwarderOptions other = _scene.Forward();
         other.ConsumerName = "other";
         StreamForwarder waiting = new(other);
-        using CancellationTokenSource stop = new(s_deadline);
+        using CancellationTokenSource stop = new(BridgeScene.Deadline);
         StreamForwarder forwarder = new(options);
         Task forwarding = forwarder.RunOnceAsync(stop.Token);
-        Eventually.True(() => forwarder.GetStatus().Messages > 0, "it has the lock", s_deadline);
+        Eventually.True(() => forwarder.GetStatus().Messages > 0, "it has the lock", BridgeScene.Deadline);
         Task waits = waiting.RunAsync(stop.Token);
 
         Eventually.True(
-            () => forwarder.GetStatus().Messages == texts.Length || forwarding.IsCompleted, "all is there", s_deadline);
+            () => forwarder.GetStatus().Messages == texts.Length || forwarding.IsCompleted, "all is there", BridgeScene.Deadline);
         long taken = waiting.GetStatus().Messages;
         await forwarding;
         await stop.CancelAsync();
@@ -70,19 +68,21 @@ public sealed class LockTokenTests(BrokerFixture broker) : IDisposable
         StreamForwarderOptions other = _scene.Forward();
         (other.Lock, other.ConsumerName) = (StreamLockKind.Quorum, "other");
         StreamForwarder waiting = new(other);
-        using CancellationTokenSource stop = new(s_deadline);
+        using CancellationTokenSource stop = new(BridgeScene.Deadline);
         Task holding = holder.RunAsync(stop.Token);
-        Eventually.True(() => holder.GetStatus().Messages == 1, "it has the lock", s_deadline);
+        Eventually.True(() => holder.GetStatus().Messages == 1, "it has the lock", BridgeScene.Deadline);
         Task waits = waiting.RunAsync(stop.Token);
-        Eventually.True(() => waiting.GetStatus().State == BridgeState.Standby, "the other one stands by", s_deadline);
+        Eventually.True(() => waiting.GetStatus().State == BridgeState.Standby, "the other one stands by", BridgeScene.Deadline);
 
         await LoseHolderAsync();
 
-        Eventually.True(() => waiting.GetStatus().State == BridgeState.Running, "the other one has the lock", s_deadline);
         Eventually.True(
-            () => holder.GetStatus() is { Attempts: > 1, State: BridgeState.Standby }, "the first one stands by", s_deadline);
+            () => waiting.GetStatus().State == BridgeState.Running, "the other one has the lock", BridgeScene.Deadline);
+        Eventually.True(
+            () => holder.GetStatus() is { Attempts: > 1, State: BridgeState.Standby }, "the first one stands by",
+            BridgeScene.Deadline);
         _scene.Produce("two");
-        Eventually.True(() => waiting.GetStatus().Messages == 1, "the other one forwards", s_deadline);
+        Eventually.True(() => waiting.GetStatus().Messages == 1, "the other one forwards", BridgeScene.Deadline);
         Assert.Equal(1, holder.GetStatus().Messages);
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => holding);
@@ -123,7 +123,7 @@ public sealed class LockTokenTests(BrokerFixture broker) : IDisposable
                 return Task.CompletedTask;
             };
             await channel.BasicConsumeAsync(_scene.LockName(), autoAck: false, consumer);
-            returns = await count.Task.WaitAsync(s_deadline);
+            returns = await count.Task.WaitAsync(BridgeScene.Deadline);
         });
         return returns;
     }

@@ -10,8 +10,6 @@ namespace MappedFileQueues.Tests.Bridge.Forwarding;
 [Trait("Category", "Laboratory")]
 public sealed class SilentLockTests(BrokerFixture broker)
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(5);
-
     /// <summary>
     /// The broker died within a second of making the lock's queue. Afterwards it calls that queue running and answers nobody who
     /// consumes from it (3.10.8, 5 of 5). The forwarder connected again and again, for good, and its log said that the broker did
@@ -41,7 +39,7 @@ public sealed class SilentLockTests(BrokerFixture broker)
         // The broker takes 5 s to delete such a queue.
         (options.Lock, options.RequestTimeout) = (StreamLockKind.Quorum, TimeSpan.FromSeconds(8));
         StreamForwarder forwarder = new(options);
-        using CancellationTokenSource stop = new(s_deadline);
+        using CancellationTokenSource stop = new(BridgeScene.Deadline);
         HashSet<string> errors = [];
 
         Task forwarding = forwarder.RunOnceAsync(stop.Token);
@@ -53,7 +51,7 @@ public sealed class SilentLockTests(BrokerFixture broker)
                 return forwarding.IsCompleted;
             },
             "it forwards",
-            s_deadline);
+            BridgeScene.Deadline);
         await forwarding;
         Assert.Equal(1, forwarder.GetStatus().Messages);
         string silence = $"step=consume from the lock's queue, queue={scene.LockName()}.";
