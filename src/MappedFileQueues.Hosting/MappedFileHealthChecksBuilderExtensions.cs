@@ -50,10 +50,11 @@ public static class MappedFileHealthChecksBuilderExtensions
 
     /// <summary>
     /// Adds one check of all queues that <see cref="MappedFileQueueFactory"/> has open, as
-    /// <see cref="AddMappedFileQueue"/> checks one. Each sentence names its queue, and so does each key of the data.
+    /// <see cref="AddMappedFileQueue"/> checks one, with the thresholds of its own section. Each sentence names its queue, and so
+    /// does each key of the data. Thresholds that cannot be are told at each check.
     /// </summary>
     /// <param name="builder">The application's health checks.</param>
-    /// <param name="configure">Sets the thresholds of each queue.</param>
+    /// <param name="configure">Sets the thresholds of each queue, over those of the configuration, at each check.</param>
     /// <param name="failureStatus">What unhealthy is called; default <see cref="HealthStatus.Unhealthy"/>.</param>
     /// <param name="tags">Tags for choosing among checks.</param>
     /// <returns>The health checks.</returns>
@@ -65,11 +66,9 @@ public static class MappedFileHealthChecksBuilderExtensions
     {
         ArgumentNullException.ThrowIfNull(builder);
         builder.Services.AddMappedFileQueueFactory();
-        QueueHealthOptions thresholds = new();
-        configure?.Invoke(thresholds);
         return builder.Add(new HealthCheckRegistration(
             QueueNames.Section,
-            provider => new FactoryHealthCheck(provider.GetRequiredService<MappedFileQueueFactory>(), thresholds),
+            provider => new FactoryHealthCheck(provider.GetRequiredService<MappedFileQueueFactory>(), provider, configure),
             failureStatus,
             tags));
     }

@@ -1,3 +1,5 @@
+using System.Runtime.InteropServices;
+
 namespace MappedFileQueues.Tool;
 
 /// <summary>What a program of this project does around its commands: platform, errors, exit codes.</summary>
@@ -34,6 +36,7 @@ internal static class ToolProgram
             arguments = arguments[1..];
         }
 
+        using PosixSignalRegistration? fileLimit = KeepErrorOfFileLimit();
         bool isSuggestion = arguments is [var first, ..] && first.StartsWith("[suggest", StringComparison.Ordinal);
         ParseResult? parsed = null;
         try
@@ -63,6 +66,14 @@ internal static class ToolProgram
         {
             return ErrorLine.Write(exception.Message, UsageErrors.FailureOf(parsed));
         }
+        catch (ArgumentOutOfRangeException exception) when (
+            exception.ParamName == "value" && PlaceOf(exception).StartsWith("at System.", StringComparison.Ordinal))
+        {
+            // What .NET makes of EFBIG.
+            return ErrorLine.Write(
+                "A file would become longer than the limit of file sizes (ulimit -f) or the file system allows.",
+                UsageErrors.FailureOf(parsed));
+        }
         catch (ArgumentException exception) when (IsOfTheLibrary(PlaceOf(exception)))
         {
             // The library refuses a value that only it can judge, such as one that does not fit the pack.
@@ -78,6 +89,15 @@ internal static class ToolProgram
                     + PlaceOf(exception),
                 UsageErrors.FailureOf(parsed));
         }
+    }
+
+    /// <summary>A write beyond `ulimit -f` shall fail; SIGXFSZ would end the process before that.</summary>
+    private static PosixSignalRegistration? KeepErrorOfFileLimit()
+    {
+        const PosixSignal SigXfsz = (PosixSignal)25;
+        return OperatingSystem.IsWindows()
+            ? null
+            : PosixSignalRegistration.Create(SigXfsz, static context => context.Cancel = true);
     }
 
     private static string PlaceOf(Exception exception) => exception.StackTrace?.TrimStart().Split('\n')[0] ?? "";

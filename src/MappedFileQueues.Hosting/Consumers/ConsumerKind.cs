@@ -24,7 +24,7 @@ internal sealed record ConsumerKind<T>(
     /// <param name="queue">The queue itself, which this may open.</param>
     /// <param name="consumer">The consumer's name.</param>
     /// <param name="options">Its options.</param>
-    public IHostedService Make(
+    public IConsumerService Make(
         IServiceProvider services, NamedQueue named, Func<object> queue, string consumer, HostedConsumerOptions options) =>
         options.Group is null
             ? new ConsumerService<T>(

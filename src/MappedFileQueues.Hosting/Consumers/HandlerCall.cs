@@ -55,9 +55,19 @@ internal abstract class ScopedCall<T, THandler>(IServiceScopeFactory scopes, boo
     public override async ValueTask PrepareAsync()
     {
         _scope = scopes.CreateAsyncScope();
-        _kept = _scope.ServiceProvider.GetRequiredService<THandler>();
+        try
+        {
+            _kept = _scope.ServiceProvider.GetRequiredService<THandler>();
+        }
+        finally
+        {
+            // Also when it cannot be made: what was made for it is disposed.
+            if (isPerCall || _kept is null)
+                await _scope.DisposeAsync().ConfigureAwait(false);
+        }
+
         if (isPerCall)
-            await DisposeAsync().ConfigureAwait(false);
+            _kept = null;
     }
 
     public override ValueTask DisposeAsync()

@@ -14,7 +14,7 @@ namespace MappedFileQueues.Hosting.Consumers;
 /// and the pauses between attempts, and lets the call in hand end.
 /// </summary>
 /// <typeparam name="T">What the handler gets.</typeparam>
-internal abstract class HandlerService<T> : BackgroundService
+internal abstract class HandlerService<T> : BackgroundService, IConsumerService
 {
     /// <summary>Stacks of one kind of error are logged no more often: many bad messages would fill the log's disk.</summary>
     private static readonly TimeSpan s_stackInterval = TimeSpan.FromSeconds(1);
@@ -68,6 +68,8 @@ internal abstract class HandlerService<T> : BackgroundService
 
     public ConsumerState State { get; }
 
+    public bool HasEnded => State.Condition.Status is ConsumerStatus.Stopped or ConsumerStatus.Failed;
+
     /// <summary>The least pause where no attempt is the last one.</summary>
     protected static TimeSpan DelayMin => TimeSpan.FromMilliseconds(100);
 
@@ -111,6 +113,7 @@ internal abstract class HandlerService<T> : BackgroundService
     public override void Dispose()
     {
         base.Dispose();
+        Queue.Remove(State);
         // A handler that outlives the application's patience still holds the token.
         EndPatienceAsync().GetAwaiter().GetResult();
     }

@@ -1,10 +1,15 @@
 using MappedFileQueues.Hosting.Queues;
 using Microsoft.Extensions.Diagnostics.HealthChecks;
+using Microsoft.Extensions.Options;
 
 namespace MappedFileQueues.Hosting.Health;
 
 /// <summary>Looks at each queue that was opened at run time. The worst of them decides.</summary>
-internal sealed class FactoryHealthCheck(MappedFileQueueFactory factory, QueueHealthOptions options) : IHealthCheck
+/// <param name="factory">The queues.</param>
+/// <param name="services">The application's services.</param>
+/// <param name="configure">Sets thresholds, over those of a queue's section.</param>
+internal sealed class FactoryHealthCheck(
+    MappedFileQueueFactory factory, IServiceProvider services, Action<QueueHealthOptions>? configure) : IHealthCheck
 {
     public async Task<HealthCheckResult> CheckHealthAsync(
         HealthCheckContext context, CancellationToken cancellationToken = default)
@@ -14,8 +19,7 @@ internal sealed class FactoryHealthCheck(MappedFileQueueFactory factory, QueueHe
         Dictionary<string, object> data = [];
         foreach (NamedQueue queue in factory.Queues)
         {
-            HealthCheckResult result = await new QueueHealthCheck(queue, options)
-                .CheckHealthAsync(context, cancellationToken).ConfigureAwait(false);
+            HealthCheckResult result = await CheckAsync(queue, context, cancellationToken).ConfigureAwait(false);
             status = result.Status < status ? result.Status : status;
             if (result.Status != HealthStatus.Healthy)
                 texts.Add($"Queue {queue.Name}: {result.Description}");
@@ -24,5 +28,18 @@ internal sealed class FactoryHealthCheck(MappedFileQueueFactory factory, QueueHe
         }
 
         return new HealthCheckResult(status, texts.Count == 0 ? "All queues are well." : string.Join(' ', texts), null, data);
+    }
+
+    private Task<HealthCheckResult> CheckAsync(
+        NamedQueue queue, HealthCheckContext context, CancellationToken cancellationToken)
+    {
+        QueueHealthOptions thresholds = new();
+        OptionsSection.ReadHealth(services, queue.Name, thresholds);
+        configure?.Invoke(thresholds);
+        ValidateOptionsResult check =
+            new HealthOptionsCheck(queue.Name, services, isAtStart: false).Validate(queue.Name, thresholds);
+        return check.Failed
+            ? Task.FromResult(new HealthCheckResult(context.Registration.FailureStatus, check.FailureMessage))
+            : new QueueHealthCheck(queue, thresholds).CheckHealthAsync(context, cancellationToken);
     }
 }

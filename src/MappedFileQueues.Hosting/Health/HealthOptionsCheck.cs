@@ -5,7 +5,11 @@ using Microsoft.Extensions.Options;
 namespace MappedFileQueues.Hosting.Health;
 
 /// <summary>Checks the thresholds of one queue's health; each failure is a sentence that names the key.</summary>
-internal sealed class HealthOptionsCheck(string queue, IServiceProvider services) : IValidateOptions<QueueHealthOptions>
+/// <param name="queue">The queue's name.</param>
+/// <param name="services">The application's services.</param>
+/// <param name="isAtStart">Whether the queue must be one that was added at the start.</param>
+internal sealed class HealthOptionsCheck(string queue, IServiceProvider services, bool isAtStart = true)
+    : IValidateOptions<QueueHealthOptions>
 {
     private readonly HealthOptionsValidator _generated = new();
 
@@ -19,7 +23,7 @@ internal sealed class HealthOptionsCheck(string queue, IServiceProvider services
             .. OptionsSection.ReadHealth(services, queue, new QueueHealthOptions()),
             .. OptionsSection.Sentences(_generated.Validate(path, options), path),
         ];
-        if (services.GetServices<AddedQueue>().All(added => added.Name != queue))
+        if (isAtStart && services.GetServices<AddedQueue>().All(added => added.Name != queue))
             failures.Add($"A health check needs its queue: name=\"{queue}\". Add it with AddMappedFileQueue.");
         if (options.LagBytesMax < 0)
             failures.Add($"{path}:{nameof(options.LagBytesMax)} must be zero or more: {options.LagBytesMax}.");

@@ -19,10 +19,12 @@ public sealed class MappedFileQueueFactory : IAsyncDisposable
     private readonly Lock _lock = new();
     private readonly ConcurrentDictionary<string, OpenedQueue> _opened = new(StringComparer.Ordinal);
     private readonly IServiceProvider _services;
+    private bool _isDisposed;
 
     internal MappedFileQueueFactory(IServiceProvider services) => _services = services;
 
-    internal IEnumerable<NamedQueue> Queues => _opened.Values.Select(opened => opened.Named);
+    internal IEnumerable<NamedQueue> Queues =>
+        _opened.Values.Where(opened => !opened.IsClosing).Select(opened => opened.Named);
 
     /// <summary>Opens a queue of structs. While it is open, further calls return the same one.</summary>
     /// <typeparam name="T">The message: a struct without references.</typeparam>
@@ -31,7 +33,9 @@ public sealed class MappedFileQueueFactory : IAsyncDisposable
     /// <returns>The queue, which the factory disposes.</returns>
     /// <exception cref="ArgumentException">No queue can have this name.</exception>
     /// <exception cref="OptionsValidationException">An option is wrong; the message names its key.</exception>
-    /// <exception cref="InvalidOperationException">The queue was added at the start, or is open with other messages.</exception>
+    /// <exception cref="InvalidOperationException">The queue was added at the start, is open with other messages, or is being
+    /// closed.</exception>
+    /// <exception cref="ObjectDisposedException">The application has ended.</exception>
     /// <exception cref="MappedFileQueueException">The store cannot be opened.</exception>
     public MappedFileQueue<T> Open<T>(string name, Action<HostedQueueOptions>? configure = null)
         where T : unmanaged =>
@@ -44,7 +48,7 @@ public sealed class MappedFileQueueFactory : IAsyncDisposable
 
     /// <summary>
     /// Starts a consumer of an open queue, as `AddMappedFileConsumer` adds one. The application has added its handler to the
-    /// services.
+    /// services. A consumer that has stopped at an error may be started again.
     /// </summary>
     /// <typeparam name="T">The queue's struct.</typeparam>
     /// <typeparam name="THandler">The handler.</typeparam>
@@ -105,23 +109,42 @@ public sealed class MappedFileQueueFactory : IAsyncDisposable
         where THandler : class, IMessageBatchHandler<T> => StartAsync(
             queue, consumer, configure, ConsumerKind.OfDeserialized(deserializer, ConsumerKind.Batches<T, THandler>));
 
-    /// <summary>Ends the consumers of a queue, then closes it. The calls in hand may finish.</summary>
+    /// <summary>
+    /// Ends the consumers of a queue, then closes it. The calls in hand may finish. Until then the queue is the factory's: a
+    /// second call and the end of the application wait for it too, and <see cref="Open(string, Action{HostedQueueOptions})"/>
+    /// refuses its name.
+    /// </summary>
     /// <param name="name">The queue's name.</param>
     /// <param name="cancellationToken">Ends the patience: the tokens of the handlers are cancelled.</param>
-    /// <returns>A task with false when no such queue is open.</returns>
+    /// <returns>A task that completes when the queue is closed; with false when no such queue is open.</returns>
     public async Task<bool> CloseAsync(string name, CancellationToken cancellationToken = default)
     {
-        if (!_opened.TryRemove(name, out OpenedQueue? opened))
+        if (!_opened.TryGetValue(name, out OpenedQueue? opened))
             return false;
-        await opened.CloseAsync(cancellationToken).ConfigureAwait(false);
+        // Without an await before it: when this call returns, no consumer begins another message.
+        opened.BeginClose();
+        await opened.StopConsumersAsync(cancellationToken).ConfigureAwait(false);
+        try
+        {
+            await opened.CloseAsync().ConfigureAwait(false);
+        }
+        finally
+        {
+            _opened.TryRemove(KeyValuePair.Create(name, opened));
+        }
+
         return true;
     }
 
     /// <summary>Closes all queues. The patience of consumers that still run is over.</summary>
     /// <returns>A task that completes when they are closed.</returns>
-    public async ValueTask DisposeAsync() =>
+    public async ValueTask DisposeAsync()
+    {
+        lock (_lock)
+            _isDisposed = true;
         await Task.WhenAll(_opened.Keys.Select(name => CloseAsync(name, new CancellationToken(canceled: true))))
             .ConfigureAwait(false);
+    }
 
     /// <summary>The application ends: the consumers do, as those that were added at the start.</summary>
     internal Task StopConsumersAsync(CancellationToken cancellationToken) =>
@@ -134,8 +157,12 @@ public sealed class MappedFileQueueFactory : IAsyncDisposable
         // One at a time: two of one store would be two queues.
         lock (_lock)
         {
+            ObjectDisposedException.ThrowIf(_isDisposed, this);
             if (_opened.TryGetValue(name, out OpenedQueue? opened))
             {
+                if (opened.IsClosing)
+                    throw new InvalidOperationException(
+                        $"The queue is being closed: name=\"{name}\". Await {nameof(CloseAsync)} before.");
                 return opened.Queue.GetType() == kind
                     ? opened.Queue
                     : throw new InvalidOperationException($"The queue is open with other messages: name=\"{name}\".");

@@ -61,6 +61,12 @@ internal sealed class NamedQueue
             _consumers.Add(consumer);
     }
 
+    public void Remove(ConsumerState consumer)
+    {
+        lock (_lock)
+            _consumers.Remove(consumer);
+    }
+
     public MappedFileQueue Open()
     {
         var queue = new MappedFileQueue(Options);

@@ -11,7 +11,17 @@ internal sealed class QuietLogger(ILogger inner) : ILogger
     public IDisposable? BeginScope<TState>(TState state)
         where TState : notnull => inner.BeginScope(state);
 
-    public bool IsEnabled(LogLevel logLevel) => inner.IsEnabled(logLevel);
+    public bool IsEnabled(LogLevel logLevel)
+    {
+        try
+        {
+            return inner.IsEnabled(logLevel);
+        }
+        catch (Exception error) when (error is not OutOfMemoryException)
+        {
+            return false;
+        }
+    }
 
     public void Log<TState>(
         LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter)

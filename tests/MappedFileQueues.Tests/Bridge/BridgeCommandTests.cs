@@ -8,8 +8,6 @@ namespace MappedFileQueues.Tests.Bridge;
 [Trait("Category", "Laboratory")]
 public sealed class BridgeCommandTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
-
     private readonly BridgeScene _scene = new(broker);
 
     public void Dispose() => _scene.Dispose();
@@ -47,7 +45,7 @@ public sealed class BridgeCommandTests(BrokerFixture broker) : IDisposable
 
         Assert.Contains("(--segment-size): 100008 bytes at least", run.Error, StringComparison.Ordinal);
         using ChildProcess fetch = ChildProcess.StartTool(Fetch(_scene.TargetPath, "128KiB"));
-        Eventually.True(() => _scene.Received().Count == 1, "it arrives", s_deadline);
+        Eventually.True(() => _scene.Received().Count == 1, "it arrives", BridgeScene.Deadline);
         fetch.Signal(ChildProcess.SigTerm);
         fetch.ExpectExit(143);
         Assert.Equal([text], _scene.Received());

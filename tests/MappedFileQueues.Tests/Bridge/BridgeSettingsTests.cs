@@ -27,8 +27,6 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
          {"user":"stranger","vhost":"/","configure":".*","write":".*","read":"^test-"}]}
         """;
 
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
-
     private readonly BridgeScene _scene = new(broker);
 
     public void Dispose() => _scene.Dispose();
@@ -61,7 +59,7 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
         using (CancellationTokenSource stop = new())
         {
             Task running = refused.RunAsync(stop.Token);
-            Eventually.True(() => refused.GetStatus().LastError is not null, "it says what is missing", s_deadline);
+            Eventually.True(() => refused.GetStatus().LastError is not null, "it says what is missing", BridgeScene.Deadline);
             Assert.Contains("access to queue", refused.GetStatus().LastError!, StringComparison.Ordinal);
             await stop.CancelAsync();
             await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
@@ -101,7 +99,7 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
             .Single(each => each.GetType().Name == "BridgeService");
         await service.StartAsync(CancellationToken.None);
         Task work = service.ExecuteTask!;
-        Eventually.True(() => work.IsCompleted, "it stops", s_deadline);
+        Eventually.True(() => work.IsCompleted, "it stops", BridgeScene.Deadline);
         Assert.Equal(TaskStatus.RanToCompletion, work.Status);
         HealthReport health = await provider.GetRequiredService<HealthCheckService>().CheckHealthAsync();
         Assert.Equal(HealthStatus.Unhealthy, health.Status);

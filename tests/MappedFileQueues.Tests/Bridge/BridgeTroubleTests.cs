@@ -12,8 +12,6 @@ namespace MappedFileQueues.Tests.Bridge;
 [Trait("Category", "Laboratory")]
 public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
-
     private readonly BridgeScene _scene = new(broker);
     private readonly Guid _source = Guid.NewGuid();
 
@@ -43,7 +41,7 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
             Brokers = broker.Node.Address,
             Stream = _scene.Stream,
         };
-        using CancellationTokenSource limit = new(s_deadline);
+        using CancellationTokenSource limit = new(BridgeScene.Deadline);
         BridgeException error = await Assert.ThrowsAsync<BridgeException>(
             () => new StreamForwarder(options).RunOnceAsync(limit.Token));
         Assert.Equal(BridgeFault.Refused, error.Fault);
@@ -117,7 +115,7 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
             words);
         using CancellationTokenSource stop = new();
         Task running = forwarder.RunAsync(stop.Token);
-        Eventually.True(() => forwarder.GetStatus().Attempts >= 2, "it is refused and tries again", s_deadline);
+        Eventually.True(() => forwarder.GetStatus().Attempts >= 2, "it is refused and tries again", BridgeScene.Deadline);
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
         string all = string.Join('\n', words.All) + forwarder.GetStatus();
@@ -139,7 +137,7 @@ public sealed class BridgeTroubleTests(BrokerFixture broker) : IDisposable
         using (CancellationTokenSource stop = new())
         {
             Task running = distrustful.RunAsync(stop.Token);
-            Eventually.True(() => distrustful.GetStatus().LastError is not null, "it is refused", s_deadline);
+            Eventually.True(() => distrustful.GetStatus().LastError is not null, "it is refused", BridgeScene.Deadline);
             await stop.CancelAsync();
             await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
         }

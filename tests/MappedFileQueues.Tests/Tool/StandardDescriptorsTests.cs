@@ -89,6 +89,19 @@ public sealed class StandardDescriptorsTests : IDisposable
         Assert.Empty(run.Error);
     }
 
+    /// <summary>A file that grew beyond `ulimit -f` ended the command by SIGXFSZ, without a word.</summary>
+    [Theory]
+    [InlineData("export", "--to '{0}'")]
+    [InlineData("consume", "> '{0}'")]
+    public void Run_OutputOutgrowsTheLimitOfFiles_SaysSo(string command, string output)
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "10000", "--size", "1000").Expect(0);
+        string path = Path.Combine(_temp.Root, "output");
+
+        RunInShell($"{command} '{_temp.StorePath}' {string.Format(null, output, path)}", "ulimit -c 0; ulimit -f 4096")
+            .ExpectError("limit of file sizes");
+    }
+
     /// <summary>The exit code still tells.</summary>
     [Fact]
     public void Run_WithoutStandardError_WorksAndFailsAsBefore()

@@ -1,13 +1,13 @@
-using Microsoft.Extensions.Hosting;
-
 namespace MappedFileQueues.Hosting.Consumers.Groups;
 
 /// <summary>The members of one group that an application adds together. They begin and end together.</summary>
-internal sealed class GroupService(IReadOnlyList<BackgroundService> members) : IHostedService, IDisposable
+internal sealed class GroupService(IReadOnlyList<IConsumerService> members) : IConsumerService
 {
+    public bool HasEnded => members.All(member => member.HasEnded);
+
     public async Task StartAsync(CancellationToken cancellationToken)
     {
-        foreach (BackgroundService member in members)
+        foreach (IConsumerService member in members)
             await member.StartAsync(cancellationToken).ConfigureAwait(false);
     }
 
@@ -16,7 +16,7 @@ internal sealed class GroupService(IReadOnlyList<BackgroundService> members) : I
 
     public void Dispose()
     {
-        foreach (BackgroundService member in members)
+        foreach (IConsumerService member in members)
             member.Dispose();
     }
 }

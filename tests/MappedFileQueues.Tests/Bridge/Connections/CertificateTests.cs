@@ -13,8 +13,6 @@ namespace MappedFileQueues.Tests.Bridge.Connections;
 [Trait("Category", "Laboratory")]
 public sealed class CertificateTests : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
-
     private readonly TempStore _temp = new();
     private readonly CancellationTokenSource _stop = new();
 
@@ -53,7 +51,7 @@ public sealed class CertificateTests : IDisposable
                 string.Create(CultureInfo.InvariantCulture, $"amqps://user:secret@localhost:{port}"), "--stream", "s",
             ],
             new Dictionary<string, string> { ["SSL_CERT_FILE"] = trusted });
-        Eventually.True(() => greeting.IsCompleted || tool.HasExited, "it connects", s_deadline);
+        Eventually.True(() => greeting.IsCompleted || tool.HasExited, "it connects", BridgeScene.Deadline);
 
         Assert.True(greeting.IsCompleted, tool.ErrorText);
         Assert.Equal(isGreeted, await greeting);
@@ -61,7 +59,7 @@ public sealed class CertificateTests : IDisposable
         {
             Eventually.True(
                 () => tool.ErrorText.Contains("certificate", StringComparison.Ordinal) || tool.HasExited, "it says why",
-                s_deadline);
+                BridgeScene.Deadline);
             Assert.False(tool.HasExited, tool.ErrorText);
         }
 

@@ -5,8 +5,6 @@ namespace MappedFileQueues.Tests.Bridge.Connections;
 /// <summary>Places where no store can ever be. No broker is needed to see that.</summary>
 public sealed class StorePathTests : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
-
     private readonly TempStore _temp = new();
 
     public void Dispose() => _temp.Dispose();
@@ -19,7 +17,7 @@ public sealed class StorePathTests : IDisposable
     public async Task Run_StorePathLeadsToAFile_StopsAndSaysSo(string path)
     {
         await File.WriteAllTextAsync(Path.Combine(_temp.Root, "file"), "a file");
-        using CancellationTokenSource limit = new(s_deadline);
+        using CancellationTokenSource limit = new(BridgeScene.Deadline);
         StreamForwarder forwarder = new(Fill(new StreamForwarderOptions(), path));
         StreamFetcher fetcher = new(Fill(new StreamFetcherOptions(), path));
 

@@ -9,8 +9,6 @@ namespace MappedFileQueues.Tests.Bridge.Connections;
 [Trait("Category", "Laboratory")]
 public sealed class StreamQueueTests(BrokerFixture broker) : IDisposable
 {
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
-
     private readonly BridgeScene _scene = new(broker);
 
     public void Dispose() => _scene.Dispose();
@@ -37,7 +35,7 @@ public sealed class StreamQueueTests(BrokerFixture broker) : IDisposable
             _scene.Stream, isDurable, isExclusive, deletesItself,
             type is null ? null : new Dictionary<string, object?> { ["x-queue-type"] = type });
         _scene.Produce("one");
-        using CancellationTokenSource limit = new(s_deadline);
+        using CancellationTokenSource limit = new(BridgeScene.Deadline);
 
         BridgeException error = await Assert.ThrowsAsync<BridgeException>(
             () => new StreamForwarder(_scene.Forward()).RunOnceAsync(limit.Token));

@@ -11,8 +11,6 @@ public sealed class RemovedCursorTests(BrokerFixture broker) : IDisposable
 {
     private const int SegmentSize = 65536;
 
-    private static readonly TimeSpan s_deadline = TimeSpan.FromMinutes(1);
-
     private readonly BridgeScene _scene = new(broker) { SegmentSize = SegmentSize };
 
     public void Dispose() => _scene.Dispose();
@@ -34,10 +32,10 @@ public sealed class RemovedCursorTests(BrokerFixture broker) : IDisposable
             while (!enough.IsCancellationRequested)
                 queue.Producer.Produce(message);
         });
-        Eventually.True(() => queue.GetInfo().LogStart > SegmentSize, "segments are removed", s_deadline);
+        Eventually.True(() => queue.GetInfo().LogStart > SegmentSize, "segments are removed", BridgeScene.Deadline);
         StreamForwarderOptions options = _scene.Forward();
         options.OnSourceChange = SourceChangePolicy.Continue;
-        using CancellationTokenSource stop = new(s_deadline);
+        using CancellationTokenSource stop = new(BridgeScene.Deadline);
         StreamForwarder forwarder = new(options);
         Task forwarding = forwarder.RunAsync(stop.Token);
 
@@ -48,7 +46,7 @@ public sealed class RemovedCursorTests(BrokerFixture broker) : IDisposable
 
         Eventually.True(
             () => forwarder.GetStatus() is { State: BridgeState.Running, LagBytes: 0, Messages: > 0 } || forwarding.IsCompleted,
-            "it has forwarded what is left", s_deadline);
+            "it has forwarded what is left", BridgeScene.Deadline);
         await stop.CancelAsync();
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => forwarding);
     }
@@ -64,7 +62,7 @@ public sealed class RemovedCursorTests(BrokerFixture broker) : IDisposable
         queue.ResetConsumer("bridge", QueueStart.Earliest);
         for (int count = 0; count < 300; count++)
             queue.Producer.Produce(new byte[1000]);
-        Eventually.True(() => queue.GetInfo().LogStart > SegmentSize, "segments are removed", s_deadline);
+        Eventually.True(() => queue.GetInfo().LogStart > SegmentSize, "segments are removed", BridgeScene.Deadline);
 
         using SourceStore source = SourceStore.Open(_scene.Forward());
         Assert.Equal(0, source.Cursor);

@@ -3,6 +3,7 @@ using MappedFileQueues.Hosting;
 using MappedFileQueues.Tests.Hosting.Consumers;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Diagnostics.HealthChecks;
+using Microsoft.Extensions.Logging;
 using Microsoft.Extensions.Options;
 
 namespace MappedFileQueues.Tests.Hosting.Queues;
@@ -82,6 +83,168 @@ public sealed class MappedFileQueueFactoryTests
         Assert.Equal(32, again.GetInfo().Consumers.Single().Offset);
     }
 
+    /// <summary>
+    /// A close took the queue out of the factory's table before it was closed: nothing waited for the message in hand, and a
+    /// second queue of the store could be opened.
+    /// </summary>
+    [Fact]
+    public async Task Close_WithAMessageInHand_EverybodyWaitsForItAndTheNameIsRefused()
+    {
+        TaskCompletionSource release = new();
+        _script.OnMessage = (_, _, _) => new ValueTask(release.Task);
+        MappedFileQueueFactory factory;
+        await using (TestHost host = MakeHost())
+        {
+            await host.StartAsync();
+            factory = host.Provider.GetRequiredService<MappedFileQueueFactory>();
+            MappedFileQueue queue = factory.Open("texts", o => o.StorePath = host.StorePath);
+            await factory.StartConsumerAsync<ByteHandler>("texts");
+            queue.Producer.Produce("0"u8);
+            Eventually.Equal(1, () => _script.Seen.Count);
+
+            Task<bool> closing = factory.CloseAsync("texts", TestContext.Current.CancellationToken);
+            Task<bool> second = factory.CloseAsync("texts", TestContext.Current.CancellationToken);
+            Task stopping = host.StopAsync(TestContext.Current.CancellationToken);
+            Expect<InvalidOperationException>(() => factory.Open("texts", o => o.StorePath = host.StorePath), "is being closed");
+            await ExpectAsync<InvalidOperationException>(
+                factory.StartConsumerAsync<ByteHandler>("texts", consumer: "b"), "is closed");
+            await Task.Delay(100, TestContext.Current.CancellationToken);
+            Assert.False(closing.IsCompleted || second.IsCompleted || stopping.IsCompleted);
+
+            release.SetResult();
+            Assert.True(await closing);
+            Assert.True(await second);
+            await stopping;
+            Assert.Throws<ObjectDisposedException>(queue.GetInfo);
+            Assert.NotSame(queue, factory.Open("texts", o => o.StorePath = host.StorePath));
+        }
+
+        Assert.Throws<ObjectDisposedException>(() => factory.Open("texts"));
+    }
+
+    [Fact]
+    public async Task Close_SecondCallHasNoPatience_EndsTheHandler()
+    {
+        _script.OnMessage = (_, _, cancellationToken) =>
+            new ValueTask(Task.Delay(TimeSpan.FromMinutes(10), TimeProvider.System, cancellationToken));
+        await using TestHost host = MakeHost();
+        await host.StartAsync();
+        MappedFileQueueFactory factory = host.Provider.GetRequiredService<MappedFileQueueFactory>();
+        MappedFileQueue queue = factory.Open("texts", o => o.StorePath = host.StorePath);
+        await factory.StartConsumerAsync<ByteHandler>("texts");
+        queue.Producer.Produce("0"u8);
+        Eventually.Equal(1, () => _script.Seen.Count);
+
+        Task<bool> closing = factory.CloseAsync("texts", TestContext.Current.CancellationToken);
+        Assert.True(await factory.CloseAsync("texts", new CancellationToken(canceled: true)));
+        Assert.True(await closing);
+        Assert.Throws<ObjectDisposedException>(queue.GetInfo);
+    }
+
+    /// <summary>The members before the one that could not be made continued, and no close ended them.</summary>
+    [Fact]
+    public async Task Start_SecondMemberCannotBeMade_NothingRunsAndItCanBeStartedAgain()
+    {
+        int made = 0;
+        List<Held> held = [];
+        await using TestHost host = MakeHost();
+        host.Services.AddScoped(_ =>
+        {
+            held.Add(new Held());
+            return held[^1];
+        });
+        host.Services.AddScoped(services =>
+        {
+            _ = services.GetRequiredService<Held>();
+            return ++made == 2 ? throw new InvalidOperationException("Not this one.") : new ByteHandler(_script);
+        });
+        host.Services.AddHealthChecks().AddMappedFileQueues(health => health.FreeBytesMin = 0);
+        await host.StartAsync();
+        MappedFileQueueFactory factory = host.Provider.GetRequiredService<MappedFileQueueFactory>();
+        MappedFileQueue queue = factory.Open("texts", o => o.StorePath = host.StorePath);
+        static void SetGroup(HostedConsumerOptions options) => (options.Group, options.Concurrency) = ("work", 2);
+
+        await ExpectAsync<InvalidOperationException>(factory.StartConsumerAsync<ByteHandler>("texts", SetGroup), "Not this one.");
+        queue.Producer.Produce("0"u8);
+
+        Assert.DoesNotContain((await host.CheckHealthAsync()).Entries.Values.Single().Data.Keys,
+            key => key.StartsWith("texts:consumer:", StringComparison.Ordinal));
+        Eventually.True(() => held.TrueForAll(one => one.IsDisposed), "what was made for the handlers is disposed");
+        Assert.Empty(_script.Seen);
+        await factory.StartConsumerAsync<ByteHandler>("texts", SetGroup);
+        Eventually.Equal(1, () => _script.Seen.Count);
+    }
+
+    /// <summary>A consumer that had stopped at a message was said to run, until its queue was closed.</summary>
+    [Fact]
+    public async Task Start_FormerOneHasStopped_BeginsWithTheSameMessage()
+    {
+        _script.OnMessage = (_, _, _) => throw new InvalidOperationException("Not yet.");
+        await using TestHost host = MakeHost();
+        host.Services.AddHealthChecks().AddMappedFileQueues(health => health.FreeBytesMin = 0);
+        await host.StartAsync();
+        MappedFileQueueFactory factory = host.Provider.GetRequiredService<MappedFileQueueFactory>();
+        MappedFileQueue queue = factory.Open("texts", o => o.StorePath = host.StorePath);
+        static void StopAtOnce(HostedConsumerOptions options) =>
+            (options.AttemptsMax, options.OnFailure) = (1, HandlerFailureAction.Stop);
+        await factory.StartConsumerAsync<ByteHandler>("texts", StopAtOnce);
+        queue.Producer.Produce("0"u8);
+        host.Log.WaitFor(206);
+        Assert.Equal(HealthStatus.Unhealthy, (await host.CheckHealthAsync()).Status);
+
+        _script.OnMessage = (_, _, _) => default;
+        await factory.StartConsumerAsync<ByteHandler>("texts", StopAtOnce);
+
+        Eventually.Equal(2, () => _script.Seen.Count);
+        Assert.Equal(["0", "0"], _script.Messages);
+        Assert.Equal(HealthStatus.Healthy, (await host.CheckHealthAsync()).Status);
+    }
+
+    /// <summary>The section was taken without a word, and nobody read it.</summary>
+    [Fact]
+    public async Task Health_QueueHasASectionOfItsOwn_CountsForThatQueue()
+    {
+        await using TestHost host = MakeHost();
+        host.Configure(
+            ("MappedFileQueues:texts:StorePath", host.StorePath + "-texts"),
+            ("MappedFileQueues:texts:Health:FreeBytesMin", $"{long.MaxValue}"),
+            ("MappedFileQueues:orders:StorePath", host.StorePath + "-orders"),
+            ("MappedFileQueues:orders:Health:ClaimTimeMax", "-1"),
+            ("MappedFileQueues:calm:StorePath", host.StorePath + "-calm"),
+            ("MappedFileQueues:calm:Health:FreeBytesMin", "0"));
+        host.Services.AddHealthChecks().AddMappedFileQueues();
+        await host.StartAsync();
+        MappedFileQueueFactory factory = host.Provider.GetRequiredService<MappedFileQueueFactory>();
+        factory.Open("calm");
+        Assert.Equal(HealthStatus.Healthy, (await host.CheckHealthAsync()).Status);
+
+        factory.Open("texts");
+        Assert.Equal(HealthStatus.Degraded, (await host.CheckHealthAsync()).Status);
+        factory.Open("orders");
+        HealthReport report = await host.CheckHealthAsync();
+
+        Assert.Equal(HealthStatus.Unhealthy, report.Status);
+        string text = report.Entries.Values.Single().Description!;
+        Assert.Contains("Queue texts: The disk is nearly full", text, StringComparison.Ordinal);
+        Assert.Contains("Queue orders: MappedFileQueues:orders:Health:ClaimTimeMax", text, StringComparison.Ordinal);
+        Assert.DoesNotContain("calm", text, StringComparison.Ordinal);
+    }
+
+    /// <summary>A provider of the application's log that throws is no reason to be without a queue.</summary>
+    [Fact]
+    public async Task Open_LogThrowsWhenAskedWhetherItIsOn_Opens()
+    {
+        using TempStore store = new();
+        await using ServiceProvider services = new ServiceCollection()
+            .AddLogging(logging => logging.AddProvider(new BrokenLog())).AddMappedFileQueueFactory().BuildServiceProvider();
+        MappedFileQueueFactory factory = services.GetRequiredService<MappedFileQueueFactory>();
+
+        MappedFileQueue queue = factory.Open("texts", o => o.StorePath = store.StorePath);
+
+        queue.Producer.Produce("0"u8);
+        Assert.True(queue.GetInfo().PublishedOffset > 0);
+    }
+
     /// <summary>A callback on the handler's token threw: that came out of the close, and the queue stayed open.</summary>
     [Fact]
     public async Task Close_CallbackOfAHandlerThrows_TheQueueIsClosed()
@@ -133,6 +296,31 @@ public sealed class MappedFileQueueFactoryTests
         await factory.StartConsumerAsync<string, TextHandler>("texts", new TextDeserializer(), consumer: "audit");
         await ExpectAsync<InvalidOperationException>(
             factory.StartConsumerAsync<ByteHandler>("texts", consumer: "Audit"), "runs already");
+    }
+
+    private sealed class Held : IDisposable
+    {
+        public bool IsDisposed { get; private set; }
+
+        public void Dispose() => IsDisposed = true;
+    }
+
+    private sealed class BrokenLog : ILoggerProvider, ILogger
+    {
+        public ILogger CreateLogger(string categoryName) => this;
+
+        public bool IsEnabled(LogLevel logLevel) => throw new InvalidOperationException("Broken.");
+
+        public IDisposable? BeginScope<TState>(TState state)
+            where TState : notnull => null;
+
+        public void Log<TState>(
+            LogLevel logLevel, EventId eventId, TState state, Exception? exception, Func<TState, Exception?, string> formatter) =>
+            throw new InvalidOperationException("Broken.");
+
+        public void Dispose()
+        {
+        }
     }
 
     private TestHost MakeHost()
