@@ -87,7 +87,7 @@ internal abstract class ForwardingDirectory(HeldDirectory inner) : HeldDirectory
 
     public sealed override IReadOnlyList<int>[] LockHolders(params ReadOnlySpan<string> names) => inner.LockHolders(names);
 
-    public sealed override FileIdentity? Identify(string name) => inner.Identify(name);
+    public override FileIdentity? Identify(string name) => inner.Identify(name);
 
     public sealed override void Dispose() => inner.Dispose();
 

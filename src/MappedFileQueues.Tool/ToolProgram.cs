@@ -22,6 +22,9 @@ internal static class ToolProgram
         Error = ToolConsole.Error,
     };
 
+    /// <summary>Until the process ends: the runtime hears of a signal a moment after the write that it belongs to.</summary>
+    private static PosixSignalRegistration? s_fileLimit;
+
     /// <summary>The library takes @NAME for a file with further arguments; the name of a store may begin so.</summary>
     private static readonly ParserConfiguration s_parsing = new() { ResponseFileTokenReplacer = null };
 
@@ -36,7 +39,7 @@ internal static class ToolProgram
             arguments = arguments[1..];
         }
 
-        using PosixSignalRegistration? fileLimit = KeepErrorOfFileLimit();
+        s_fileLimit ??= KeepErrorOfFileLimit();
         bool isSuggestion = arguments is [var first, ..] && first.StartsWith("[suggest", StringComparison.Ordinal);
         ParseResult? parsed = null;
         try

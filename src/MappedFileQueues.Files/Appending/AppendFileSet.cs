@@ -104,8 +104,17 @@ internal sealed class AppendFileSet : IDisposable
     /// </summary>
     public void ThrowIfRemoved()
     {
-        if (_directory.Identify(_name) is not null || _directory.IsStillInPlace)
+        try
+        {
+            if (_directory.Identify(_name) is not null || _directory.IsStillInPlace)
+                return;
+        }
+        catch (QueueDiskException)
+        {
+            // Without rights on the folder nobody can tell, and the open file takes what is written.
             return;
+        }
+
         throw new QueueDiskException(
             $"The folder was removed while the file was written: path={Current.Path}. Open it again, which makes both.",
             DiskErrors.ENOENT,
@@ -119,14 +128,14 @@ internal sealed class AppendFileSet : IDisposable
             return;
         foreach ((string name, FileIdentity identity) in _unsynced)
         {
-            using PlatformFile? file = _directory.Open(name, FileOpening.ReadWrite);
+            using PlatformFile? file = OpenToSync(name);
             if (file?.Identity == identity)
                 file.Sync();
             else
                 _isAnyMoved = true;
         }
 
-        // Another program has renamed a closed file (logrotate) or deleted it. Nobody knows its name, but not its file system.
+        // Another program has renamed a closed file (logrotate), deleted it or made it read-only. Its file system is known.
         if (_isAnyMoved)
             _directory.FlushFileSystem();
         _isAnyMoved = false;
@@ -135,6 +144,19 @@ internal sealed class AppendFileSet : IDisposable
         if (_areEntriesDirty)
             _directory.FlushEntries("");
         _areEntriesDirty = false;
+    }
+
+    /// <summary>A closed file; null where it is gone, or cannot be opened any more.</summary>
+    private PlatformFile? OpenToSync(string name)
+    {
+        try
+        {
+            return _directory.Open(name, FileOpening.ReadWrite);
+        }
+        catch (QueueDiskException) when (!CurrentPlatform.Services.IsPortable)
+        {
+            return null;
+        }
     }
 
     /// <summary>
@@ -215,7 +237,12 @@ internal sealed class AppendFileSet : IDisposable
         Current.Dispose();
         try
         {
-            _next?.GetAwaiter().GetResult().Dispose();
+            if (_next is { } next)
+            {
+                Uninterrupted.Run(next.Wait);
+                next.Result.Dispose();
+            }
+
             _ = _directory.Delete(_nextName);
         }
         catch (Exception)

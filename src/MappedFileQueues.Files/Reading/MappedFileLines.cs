@@ -147,7 +147,7 @@ public sealed class MappedFileLines : IDisposable
 
     /// <summary>
     /// Returns the next whole lines that are in memory, with their ends, for the caller to split. Only the last line of the file
-    /// may lack its end.
+    /// may lack its end. The limit of the length counts only where the end is not in memory yet.
     /// </summary>
     /// <param name="lines">At least one line; valid until the next call.</param>
     /// <param name="cancellationToken">Ends the wait; the place stays.</param>
@@ -161,7 +161,7 @@ public sealed class MappedFileLines : IDisposable
         while ((length = Rest[searched..].LastIndexOf(LineFeed) + 1) == 0)
         {
             searched = _end - _next;
-            CheckLength(searched);
+            CheckLength(WithoutCarriageReturn(Rest, searched).Length);
             if (_endsFile || !Extend(_pump.Take(cancellationToken), ref searched))
                 break;
         }
@@ -186,7 +186,7 @@ public sealed class MappedFileLines : IDisposable
         while (Rest[searched..].IndexOf(LineFeed) < 0)
         {
             searched = _end - _next;
-            CheckLength(searched);
+            CheckLength(WithoutCarriageReturn(Rest, searched).Length);
             if (_endsFile || !Extend(await _pump.TakeAsync(cancellationToken).ConfigureAwait(false), ref searched))
                 return searched > 0;
         }
@@ -221,10 +221,10 @@ public sealed class MappedFileLines : IDisposable
         {
             ReadOnlySpan<byte> rest = Rest;
             int length = rest[searched..].IndexOf(LineFeed);
-            CheckLength(length < 0 ? rest.Length : searched + length);
+            line = WithoutCarriageReturn(rest, length < 0 ? rest.Length : searched + length);
+            CheckLength(line.Length);
             if (length >= 0)
             {
-                line = WithoutCarriageReturn(rest, searched + length);
                 _next += searched + length + 1;
                 return true;
             }
@@ -235,12 +235,13 @@ public sealed class MappedFileLines : IDisposable
         }
 
         line = Rest;
+        CheckLength(line.Length);
         _next = _end;
         BeginFileAtItsEnd();
         return line.Length > 0;
     }
 
-    /// <summary>Throws when the beginning of a line that was not returned yet is longer than allowed.</summary>
+    /// <summary>Throws when a line that was not returned yet, or what there is of it, is longer than allowed.</summary>
     private void CheckLength(int length)
     {
         if (length > _lineLengthMax)

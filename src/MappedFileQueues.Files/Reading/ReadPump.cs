@@ -147,7 +147,7 @@ internal sealed class ReadPump : IDisposable
         {
             // Not under the lock: it waits for a callback that is running, which wants the lock.
             registration.Dispose();
-            lock (_gate)
+            using (new UninterruptedLock(_gate))
                 EndCall();
         }
     }
@@ -172,7 +172,8 @@ internal sealed class ReadPump : IDisposable
     /// <summary>Gives a block back to be read into.</summary>
     public void Release(ReadBlock block)
     {
-        lock (_gate)
+        // The window has moved on to the next block already.
+        using (new UninterruptedLock(_gate))
             _filler.Release(block);
     }
 

@@ -105,6 +105,13 @@ internal abstract class HandlerService<T> : BackgroundService, IConsumerService
     public override async Task StopAsync(CancellationToken cancellationToken)
     {
         await base.StopAsync(cancellationToken).ConfigureAwait(false);
+        // It was ended before it began.
+        if (ExecuteTask is { IsCanceled: true })
+        {
+            State.Condition = new ConsumerCondition(ConsumerStatus.Stopped);
+            await DisposeHandlerAsync().ConfigureAwait(false);
+        }
+
         // It has returned because the patience is over. A registration would be too late: the wait that this ends would end it.
         if (cancellationToken.IsCancellationRequested)
             await EndPatienceAsync().ConfigureAwait(false);

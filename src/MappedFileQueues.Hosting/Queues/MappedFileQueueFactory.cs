@@ -110,9 +110,9 @@ public sealed class MappedFileQueueFactory : IAsyncDisposable
             queue, consumer, configure, ConsumerKind.OfDeserialized(deserializer, ConsumerKind.Batches<T, THandler>));
 
     /// <summary>
-    /// Ends the consumers of a queue, then closes it. The calls in hand may finish. Until then the queue is the factory's: a
-    /// second call and the end of the application wait for it too, and <see cref="Open(string, Action{HostedQueueOptions})"/>
-    /// refuses its name.
+    /// Ends the consumers of a queue, then closes it. The calls in hand may finish, so none of them may await this. Until then
+    /// the queue is the factory's: a second call and the end of the application wait for it too, and
+    /// <see cref="Open(string, Action{HostedQueueOptions})"/> refuses its name.
     /// </summary>
     /// <param name="name">The queue's name.</param>
     /// <param name="cancellationToken">Ends the patience: the tokens of the handlers are cancelled.</param>

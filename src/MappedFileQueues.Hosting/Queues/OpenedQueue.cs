@@ -15,7 +15,7 @@ internal sealed class OpenedQueue
     {
         (Named, Queue) = (named, queue);
         _closed = new Lazy<Task>(CloseOnceAsync);
-        _watch = QueueWatchService.WatchAsync(named, _closing.Token);
+        _watch = WithoutContext(() => QueueWatchService.WatchAsync(named, _closing.Token));
     }
 
     public NamedQueue Named { get; }
@@ -29,29 +29,34 @@ internal sealed class OpenedQueue
         await _turn.WaitAsync().ConfigureAwait(false);
         try
         {
-            if (IsClosing)
-                throw new InvalidOperationException($"The queue is closed: name=\"{Named.Name}\".");
+            ThrowIfClosing();
             // A second one would wait for the name for ever.
             if (_consumers.TryGetValue(name, out IConsumerService? former) && !former.HasEnded)
                 throw new InvalidOperationException(
                     $"A consumer of this name runs already: queue=\"{Named.Name}\", consumer=\"{name}\".");
             IConsumerService consumer = make();
             if (former is not null)
-                await former.StopAsync(CancellationToken.None).ConfigureAwait(false);
+                await former.StopAsync(_closing.Token).ConfigureAwait(false);
             try
             {
-                await consumer.StartAsync(CancellationToken.None).ConfigureAwait(false);
+                await WithoutContext(() => consumer.StartAsync(_closing.Token)).ConfigureAwait(false);
+                lock (_consumers)
+                {
+                    // Who closes the queue may not have waited for this.
+                    ThrowIfClosing();
+                    _consumers[name] = consumer;
+                }
             }
             catch
             {
                 // Of a group, some members may run.
                 await consumer.StopAsync(new CancellationToken(canceled: true)).ConfigureAwait(false);
                 consumer.Dispose();
+                ThrowIfClosing();
                 throw;
             }
 
             former?.Dispose();
-            _consumers[name] = consumer;
         }
         finally
         {
@@ -61,22 +66,53 @@ internal sealed class OpenedQueue
 
     public async Task StopConsumersAsync(CancellationToken cancellationToken)
     {
-        await _turn.WaitAsync(CancellationToken.None).ConfigureAwait(false);
-        IConsumerService[] consumers = [.. _consumers.Values];
-        // A second call may have less patience than this one.
-        _turn.Release();
-        await Task.WhenAll(consumers.Select(consumer => consumer.StopAsync(cancellationToken))).ConfigureAwait(false);
+        try
+        {
+            // Not for longer: a second call may have less patience than this one.
+            await _turn.WaitAsync(cancellationToken).ConfigureAwait(false);
+            _turn.Release();
+        }
+        catch (OperationCanceledException)
+        {
+            // A start that does not come to its end ends with the queue, or with the application.
+        }
+
+        await Task.WhenAll(Consumers.Select(consumer => consumer.StopAsync(cancellationToken))).ConfigureAwait(false);
     }
 
-    /// <summary>From now on no consumer is started; the next step is to stop those that run.</summary>
+    /// <summary>From now on no consumer is started, and those that run end; the next step is to wait for them.</summary>
     public void BeginClose() => _closing.Cancel();
 
     /// <summary>The consumers have stopped: closes the queue. Each call waits for the one that does it.</summary>
     public Task CloseAsync() => _closed.Value;
 
+    private IConsumerService[] Consumers
+    {
+        get
+        {
+            lock (_consumers)
+                return [.. _consumers.Values];
+        }
+    }
+
+    /// <summary>What is begun in a request must not keep the request's context: its trace, its user, its objects.</summary>
+    private static Task WithoutContext(Func<Task> begin)
+    {
+        if (ExecutionContext.IsFlowSuppressed())
+            return begin();
+        using (ExecutionContext.SuppressFlow())
+            return begin();
+    }
+
+    private void ThrowIfClosing()
+    {
+        if (IsClosing)
+            throw new InvalidOperationException($"The queue is closed: name=\"{Named.Name}\".");
+    }
+
     private async Task CloseOnceAsync()
     {
-        foreach (IConsumerService consumer in _consumers.Values)
+        foreach (IConsumerService consumer in Consumers)
             consumer.Dispose();
         await _watch.ConfigureAwait(false);
         Queue.Dispose();

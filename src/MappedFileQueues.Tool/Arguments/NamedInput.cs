@@ -16,10 +16,11 @@ internal static class NamedInput
     /// thread that nothing waits for any longer.
     /// </summary>
     public static InputReader Reader(Stream input, string path, int lineLengthMax, CancellationToken interrupted) =>
-        path != Standard ? new InputReader(input.Read, path, lineLengthMax) : new InputReader(
-            (buffer, offset, count) => Task.Run(() => input.Read(buffer, offset, count), CancellationToken.None)
-                .WaitAsync(interrupted).GetAwaiter().GetResult(),
-            "standard input", lineLengthMax);
+        new(
+            input.CanSeek ? input.Read : (buffer, offset, count) =>
+                Task.Run(() => input.Read(buffer, offset, count), CancellationToken.None)
+                    .WaitAsync(interrupted).GetAwaiter().GetResult(),
+            path == Standard ? "standard input" : path, lineLengthMax);
 
     /// <summary>Refuses one that is closed, a read from which would never end, and one such as a directory.</summary>
     private static Stream OpenStandard()

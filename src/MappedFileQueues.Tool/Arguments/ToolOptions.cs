@@ -103,7 +103,7 @@ internal static class ToolOptions
             : ParseDate(text) is { } time ? (QueueStart?)QueueStart.FromTime(time) : null);
 
     /// <summary>A time in UTC, or with its difference, that begins with the year; null for another text.</summary>
-    private static DateTimeOffset? ParseDate(string text) =>
+    public static DateTimeOffset? ParseDate(string text) =>
         text is [_, _, _, _, '-', ..] && DateTimeOffset.TryParse(
             text, CultureInfo.InvariantCulture, DateTimeStyles.AssumeUniversal, out DateTimeOffset time) ? time : null;
 

@@ -94,10 +94,11 @@ internal static class DeadLettersCommand
         report.Add("message", $"offset {letter.Offset}, epoch {letter.Epoch}, store {letter.StoreId}");
         report.Write();
         ToolConsole.Out.Flush();
-        using Stream output = StandardOutput.Open();
-        using MessageWriter writer = new(output, format);
-        writer.Write(letter.Message.Span, default, letter.Offset);
-        output.Flush();
+        StandardOutput.Write(output =>
+        {
+            using MessageWriter writer = new(output, format);
+            writer.Write(letter.Message.Span, default, letter.Offset);
+        });
     }
 }
 

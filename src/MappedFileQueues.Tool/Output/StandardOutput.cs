@@ -38,6 +38,20 @@ internal static partial class StandardOutput
     /// <summary>True if a write failed because the reader of the pipe has gone.</summary>
     public static bool IsBrokenPipe(IOException error) => error.HResult == BrokenPipe;
 
+    /// <summary>Writes something whole, or what the reader of a pipe takes before it goes.</summary>
+    public static void Write(Action<Stream> write)
+    {
+        try
+        {
+            using Stream output = Open();
+            write(output);
+        }
+        catch (IOException error) when (IsBrokenPipe(error))
+        {
+            // As `head` does.
+        }
+    }
+
     private static Stream OpenUnbuffered()
     {
         if (OperatingSystem.IsWindows() || ToolConsole.IsRedirected)

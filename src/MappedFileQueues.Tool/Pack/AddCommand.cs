@@ -66,8 +66,12 @@ internal static class AddCommand
                 }
 
                 // Before the pack is opened, so that an object that no pack can hold leaves no empty one.
-                if (opened is null)
-                    PackAppender.CheckLengths(PackKey.ToBytes(file.Key), data, maxBytes ?? long.MaxValue);
+                if (WhyTooLong(file.Key, data, maxBytes) is { } why)
+                {
+                    Skip(file.Path, why);
+                    continue;
+                }
+
                 if (IsThere(Opened(), file.Key, data))
                 {
                     unchanged++;
@@ -94,6 +98,20 @@ internal static class AddCommand
         {
             skipped++;
             ErrorLine.Write($"{reason}, left out: path={path}.", ExitCodes.Failure);
+        }
+    }
+
+    /// <summary>Why no pack of this length takes an object; null when one does.</summary>
+    private static string? WhyTooLong(string key, byte[] data, long? maxBytes)
+    {
+        try
+        {
+            PackAppender.CheckLengths(PackKey.ToBytes(key), data, maxBytes ?? long.MaxValue);
+            return null;
+        }
+        catch (ArgumentException error)
+        {
+            return error.Message.Replace($". (Parameter '{error.ParamName}')", "", StringComparison.Ordinal);
         }
     }
 

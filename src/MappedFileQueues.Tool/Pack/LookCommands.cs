@@ -71,7 +71,11 @@ internal static class LookCommands
             };
             int code = ExitCodes.Success;
             foreach (PackDamage damage in verification.Damages)
-                code = Show(damage);
+            {
+                Show(damage);
+                code = ExitCodes.Damaged;
+            }
+
             return Result.Write(
                 parsed, verification, ToolJson.Lines.PackVerification,
                 $"{Report.Count(verification.Count, "object")}, {Report.Bytes(verification.Length)} checked: "
@@ -94,11 +98,7 @@ internal static class LookCommands
     public static PackReader Open(string path, bool allowStale = false) =>
         PackReader.Open(path, new PackReaderOptions { FollowWriter = false, AllowStaleValues = allowStale });
 
-    private static void WriteBytes(GotObject got)
-    {
-        using Stream output = StandardOutput.Open();
-        output.Write(got.Data.Span);
-    }
+    private static void WriteBytes(GotObject got) => StandardOutput.Write(output => output.Write(got.Data.Span));
 
     private static int Show(PackDamage damage) => ErrorLine.Write(
         $"Damaged: file={damage.File}, position={damage.Position}, length={damage.Length}. {damage.Reason}", ExitCodes.Failure);

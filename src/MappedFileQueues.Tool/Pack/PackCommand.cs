@@ -90,8 +90,8 @@ internal static class PackCommand
         Argument<string> pack = PackArgument();
         Option<double?> garbage = ToolOptions.Value(
             "--garbage", "Replace volumes of which at least this share is garbage, 0 to 1.", "PART", "a share, 0 to 1",
-            text => double.TryParse(text, CultureInfo.InvariantCulture, out double part) && part is >= 0 and <= 1
-                ? (double?)part : null);
+            text => double.TryParse(text, NumberStyles.AllowDecimalPoint, CultureInfo.InvariantCulture, out double part)
+                && part is >= 0 and <= 1 ? (double?)part : null);
         garbage.DefaultValueFactory = _ => 0.3;
         return new Command(
             "compact", "Free the room of overwritten and deleted objects: `mfq pack compact texts.pack`.")

@@ -21,7 +21,7 @@ internal static class PackFiles
         if (File.Exists(path))
             return [new PackFile(prefix + System.IO.Path.GetFileName(path), path)];
         if (Directory.Exists(path))
-            return Below(path, prefix, pack, onSkipped);
+            return StorePaths.AreSame(path, pack) ? [] : Below(path, prefix, pack, onSkipped);
         throw new ToolException(IsMisnamed(path)
             ? $"The name is no UTF-8, and cannot be opened: path={path}. Rename it."
             : $"There is no such file or directory: path={path}.");

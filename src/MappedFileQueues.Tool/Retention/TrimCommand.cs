@@ -1,4 +1,3 @@
-using System.Globalization;
 using MappedFileQueues.Engine;
 
 namespace MappedFileQueues.Tool.Retention;
@@ -12,7 +11,7 @@ internal static class TrimCommand
         Option<string> before = ToolOptions.Value(
             "--before", "An offset, or a time such as 2026-01-31T12:00Z: segments that were completed before it go.",
             "OFFSET|TIME", "an offset or a time such as 2026-01-31T12:00Z",
-            text => ToolOptions.ParseOffset(text) is null && ParseTime(text) is null ? null : text);
+            text => ToolOptions.ParseOffset(text) is null && ToolOptions.ParseDate(text) is null ? null : text);
         before.Required = true;
         Option<bool> dryRun = ToolOptions.Flag("--dry-run", "Only show what would go.");
         StoreOptions opening = new(lockHelp: null);
@@ -26,7 +25,7 @@ internal static class TrimCommand
         {
             using StoreEngine queue = opening.Open(parsed, store);
             string text = parsed.GetRequiredValue(before);
-            long offset = ToolOptions.ParseOffset(text) ?? queue.FindWrittenSince(ParseTime(text)!.Value);
+            long offset = ToolOptions.ParseOffset(text) ?? queue.FindWrittenSince(ToolOptions.ParseDate(text)!.Value);
             long first = queue.GetInfo().LogStart;
             bool isDry = parsed.GetValue(dryRun);
             long kept = isDry ? queue.FindKept(offset) : queue.Trim(offset);
@@ -37,9 +36,6 @@ internal static class TrimCommand
                     + (isDry && kept != first ? $", and would be {Report.Number(kept)}." : "."));
         });
     }
-
-    private static DateTimeOffset? ParseTime(string text) => DateTimeOffset.TryParse(
-        text, CultureInfo.InvariantCulture, DateTimeStyles.AssumeUniversal, out DateTimeOffset time) ? time : null;
 }
 
 /// <summary>The result of `mfq trim`.</summary>

@@ -24,15 +24,16 @@ internal static class ImportCommand
             MappedFileQueueOptions options = opening.Of(parsed, parsed.GetRequiredValue(store));
             options.SegmentSize = parsed.GetValue(segmentSize) ?? options.SegmentSize;
             string name = parsed.GetRequiredValue(file);
-            using Interruption interruption = new();
+            // First: it waits for the writer of a pipe that has a name, and a signal ends that.
             using Stream input = NamedInput.Open(name);
+            using Interruption interruption = new();
             TransferResult result = new(0, 0, IsComplete: false);
             try
             {
                 var source = ImportSource.Open(
                     NamedInput.Reader(input, name, ImportSource.LineLengthMax, interruption.Token));
                 result = Import(options, source, parsed.GetValue(skip) ?? 0,
-                    name == NamedInput.Standard ? null : input, interruption.Token);
+                    input.CanSeek ? input : null, interruption.Token);
             }
             catch (OperationCanceledException)
             {
@@ -75,7 +76,7 @@ internal static class ImportCommand
         {
             // What was appended stays.
         }
-        catch (MappedFileQueueException error)
+        catch (IOException error)
         {
             throw new ToolException($"{error.Message} Imported before that: messages={number}. Continue with --skip {number}.");
         }

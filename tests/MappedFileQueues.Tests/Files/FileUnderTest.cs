@@ -71,7 +71,17 @@ internal sealed class ScriptedFile(byte[] content) : ReadableFile
 
     public override string Path => "/scripted";
 
-    public override long Length => _content.Length;
+    public override long Length
+    {
+        get
+        {
+            OnLength?.Invoke();
+            return _content.Length;
+        }
+    }
+
+    /// <summary>Called when somebody asks for the length; may wait.</summary>
+    public Action? OnLength { get; set; }
 
     public bool IsClosed { get; private set; }
 

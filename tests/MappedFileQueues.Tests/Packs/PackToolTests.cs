@@ -185,6 +185,31 @@ public sealed class PackToolTests : IDisposable
         Assert.False(Directory.Exists(_temp.StorePath));
     }
 
+    /// <summary>The first file that was too long ended the command, without its name; those after it were not added.</summary>
+    [Fact]
+    public void Add_OneObjectFitsNoPack_AddsTheOthersAndNamesIt()
+    {
+        string[] files = [.. new[] { "a", "b", "c" }.Select(name => Path.Combine(_temp.Root, name))];
+        foreach (string file in files)
+            File.WriteAllBytes(file, new byte[file == files[1] ? 20_000 : 100]);
+
+        ToolRun run = ToolRun.Of(["pack", "add", _temp.StorePath, .. files, "--max-bytes", "16384"]).Expect(1);
+
+        Assert.Contains($"left out: path={files[1]}", run.Error, StringComparison.Ordinal);
+        Assert.Equal(2, ToolRun.Of("pack", "list", _temp.StorePath).Expect(0).Lines.Length);
+    }
+
+    /// <summary>`mfq pack add texts.pack *`: the pack is among the files, and its own ones were put into it.</summary>
+    [Fact]
+    public void Add_ThePackItself_IsLeftOut()
+    {
+        ToolRun.Of("pack", "create", _temp.StorePath).Expect(0);
+
+        ToolRun.Of("pack", "add", _temp.StorePath, _temp.StorePath).Expect(0);
+
+        Assert.Empty(ToolRun.Of("pack", "list", _temp.StorePath).Expect(0).Lines);
+    }
+
     [Fact]
     public void StatCompact_AfterOverwriting_FreesTheOldOnes()
     {
@@ -277,6 +302,7 @@ public sealed class PackToolTests : IDisposable
     [InlineData("add", "--max-bytes", "8191")]
     [InlineData("compact", "--garbage", "1.5")]
     [InlineData("compact", "--garbage", "-0.1")]
+    [InlineData("compact", "--garbage", "0,1")]
     [InlineData("stat", "--output", "xml")]
     [InlineData("verify", "--output", "table")]
     public void AnyCommand_WrongValue_IsWrongUsage(string command, string option, string value)
@@ -392,7 +418,7 @@ public sealed class PackToolTests : IDisposable
         bytes[^30] ^= 1;
         File.WriteAllBytes(volume, bytes);
 
-        ToolRun run = ToolRun.Of("pack", "verify", _temp.StorePath).Expect(1);
+        ToolRun run = ToolRun.Of("pack", "verify", _temp.StorePath).Expect(3);
 
         Assert.Contains("DAMAGED", run.Text, StringComparison.Ordinal);
         Assert.Contains("file=volumes/00000001-00000001-0000.pack, position=", run.Error, StringComparison.Ordinal);

@@ -52,6 +52,9 @@ internal sealed class FaultyDisk : ForwardingServices
     /// <summary>Says when each file was created, instead of the file system.</summary>
     public Func<DateTimeOffset>? Birth { get; set; }
 
+    /// <summary>Whether the process has the rights to look at what is in a folder that it holds.</summary>
+    public bool CanLook { get; set; } = true;
+
     /// <summary>Whether an open file can be locked against others (fcntl).</summary>
     public bool CanTakeAlone { get; set; } = true;
 
@@ -129,6 +132,9 @@ internal sealed class FaultyDisk : ForwardingServices
             disk.Reach(DiskCall.Open, name);
             return base.Open(name, opening);
         }
+
+        public override FileIdentity? Identify(string name) =>
+            disk.CanLook ? base.Identify(name) : throw new QueueDiskException("No rights.", DiskErrors.EACCES, name);
 
         public override bool RenameWithoutReplacing(string from, string to)
         {

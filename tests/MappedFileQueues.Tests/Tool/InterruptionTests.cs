@@ -1,3 +1,5 @@
+using MappedFileQueues.Tests.Platform;
+
 namespace MappedFileQueues.Tests.Tool;
 
 /// <summary>
@@ -33,6 +35,29 @@ public sealed class InterruptionTests : IDisposable
         Assert.Equal(["early", "late"], follower.Lines);
         Assert.Empty(follower.ErrorText);
         Assert.Empty(ToolRun.Of("consume", _temp.StorePath, "--consumer", "c").Expect(0).Text);
+    }
+
+    /// <summary>The first signal was noted, and the command went on waiting for the pipe.</summary>
+    [Theory]
+    [InlineData("produce", "--lines")]
+    [InlineData("import", null)]
+    public void Read_NamedPipeIsIdle_TheFirstSignalEndsIt(string command, string? option)
+    {
+        string pipe = Path.Combine(_temp.Root, "pipe");
+        MountedFileSystem.Run("mkfifo", pipe);
+        // Open for both, so that the command has a writer to wait for.
+        using FileStream writer = new(pipe, FileMode.Open, FileAccess.ReadWrite, FileShare.ReadWrite, bufferSize: 0);
+        writer.Write("{\"text\":\"one\"}\n"u8);
+        using ChildProcess reading =
+            ChildProcess.StartTool(option is null ? [command, _temp.StorePath, pipe] : [command, _temp.StorePath, option, pipe]);
+        Eventually.True(
+            () => Directory.Exists(_temp.StorePath) && ToolRun.Of("consume", _temp.StorePath).Lines.Length == 1,
+            "it has read a line");
+
+        reading.Signal(ChildProcess.SigTerm);
+
+        reading.ExpectExit(143);
+        Assert.Single(ToolRun.Of("consume", _temp.StorePath).Expect(0).Lines);
     }
 
     /// <summary>

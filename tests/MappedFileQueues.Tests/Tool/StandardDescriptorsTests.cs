@@ -89,6 +89,38 @@ public sealed class StandardDescriptorsTests : IDisposable
         Assert.Empty(run.Error);
     }
 
+    /// <summary>An import from a pipe that has a name ended after its first message, as an error of mfq itself.</summary>
+    [Fact]
+    public void Import_FromANamedPipe_AppendsEveryMessage()
+    {
+        ToolRun.Of("produce", _temp.StorePath, "--messages", "30").Expect(0);
+        string export = Path.Combine(_temp.Root, "export");
+        ToolRun.Of("export", _temp.StorePath, "--to", export).Expect(0);
+        string copy = Path.Combine(_temp.Root, "copy");
+        string pipe = Path.Combine(_temp.Root, "pipe");
+
+        RunInShell($"import '{copy}' '{pipe}'", $"mkfifo '{pipe}'; cat '{export}' > '{pipe}' &").Expect(0);
+
+        Assert.Equal(30, ToolRun.Of("consume", copy).Expect(0).Lines.Length);
+    }
+
+    /// <summary>It was an error of the command: exit code 1.</summary>
+    [Fact]
+    public void Get_TheReaderOfThePipeGoes_IsDone()
+    {
+        string file = Path.Combine(_temp.Root, "big");
+        File.WriteAllBytes(file, new byte[1_000_000]);
+        ToolRun.Of("pack", "add", _temp.StorePath, file).Expect(0);
+
+        ToolRun run = RunInShell(
+            $"pack get '{_temp.StorePath}' big > '{_temp.Root}/pipe'; echo \"code $?\"",
+            $"mkfifo '{_temp.Root}/pipe'; head -c 10 '{_temp.Root}/pipe' > /dev/null &",
+            isLast: false);
+
+        Assert.Equal("code 0", run.Expect(0).Lines.Single());
+        Assert.Empty(run.Error);
+    }
+
     /// <summary>A file that grew beyond `ulimit -f` ended the command by SIGXFSZ, without a word.</summary>
     [Theory]
     [InlineData("export", "--to '{0}'")]

@@ -81,6 +81,8 @@ public sealed class UsageTests : IDisposable
     [InlineData("--dir", "bench", "--dir", "")]
     [InlineData("--volume-size", "pack", "create", "p", "--volume-size", "x")]
     [InlineData("--garbage", "pack", "compact", "p", "--garbage", "x")]
+    [InlineData("--before", "trim", "s", "--before", "12:00")]
+    [InlineData("--before", "trim", "s", "--before", "01/10/2026")]
     [InlineData("There is no option --line. Did you mean --lines?", "produce", "--line")]
     [InlineData("./--line", "produce", "--line", "x")]
     [InlineData("Did you mean --keep-id?", "snapshot", "a", "--keepid")]

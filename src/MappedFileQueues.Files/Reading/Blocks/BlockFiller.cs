@@ -29,6 +29,7 @@ internal sealed class BlockFiller
 
     private readonly BlockSignal _signal;
     private readonly object _gate;
+    private readonly Action _enter;
     private readonly BlockSource _source;
     private readonly ReadPlan _plan;
     private readonly ReadMode _firstMode;
@@ -69,6 +70,7 @@ internal sealed class BlockFiller
     {
         (_signal, _source, _headroom) = (signal, source, headroom);
         _gate = signal.Gate;
+        _enter = () => Monitor.Enter(_gate);
         _blockCountMax = options.BlocksAhead + 1;
         _isFollowing = options.Follow;
         _followInterval = options.FollowInterval;
@@ -120,7 +122,7 @@ internal sealed class BlockFiller
         if (_error is { } error)
         {
             // Nothing is wrong with the file where the process lacked a descriptor or memory: the next call looks again.
-            if (error is QueueDiskException disk && DiskErrors.IsShortage(disk.Errno))
+            if (error is OutOfMemoryException || (error is QueueDiskException disk && DiskErrors.IsShortage(disk.Errno)))
                 _error = null;
             ExceptionDispatchInfo.Throw(error);
         }
@@ -420,7 +422,8 @@ internal sealed class BlockFiller
 
     private void EndFilling()
     {
-        Monitor.Enter(_gate);
+        // An interrupt must not leave it marked as filling, and without the lock.
+        Uninterrupted.Run(_enter);
         _isFilling = false;
     }
 

@@ -130,6 +130,56 @@ public sealed class AppendFileFaultTests : IDisposable
         Assert.Equal("onetwo", File.ReadAllText(FilePath));
     }
 
+    /// <summary>Rights that the folder lost ended a stream whose file was open, with the lines in its buffer.</summary>
+    [Fact]
+    public void Flush_FolderCannotBeLookedAt_TheOpenFileIsWritten()
+    {
+        FaultyDisk disk = new();
+        using (AppendFileStream stream = new(FilePath))
+        {
+            stream.Write("one\n"u8);
+            disk.CanLook = false;
+            stream.Flush(durable: true);
+            stream.Write("two\n"u8);
+            stream.Flush();
+            disk.CanLook = true;
+        }
+
+        Assert.Equal("one\ntwo\n", File.ReadAllText(FilePath));
+    }
+
+    /// <summary>
+    /// A file that was closed by a roll could not be opened, because it was made read-only or there was no descriptor: a flush
+    /// ended the stream for good. Its file system is flushed instead.
+    /// </summary>
+    [Fact]
+    public void Flush_ClosedFileCannotBeOpened_FlushesItsFileSystem()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "Elsewhere the file system cannot be flushed.");
+        FaultyDisk disk = new();
+        int flushes = 0;
+        using (AppendFileStream stream = new(
+            FilePath, new AppendFileOptions { Durability = AppendDurability.PageCache, RollLength = 4096 }))
+        {
+            byte[] line = LineMaker.Line(1, 1);
+            for (long length = 0; length < 3 * 4096; length += line.Length)
+                stream.Write(line);
+            stream.Flush();
+            disk.Before = (call, name) =>
+            {
+                if (call == DiskCall.Open && name != "app.log")
+                    throw new QueueDiskException("Too many open files.", DiskErrors.EMFILE, name);
+                flushes += call == DiskCall.SyncFileSystem ? 1 : 0;
+            };
+            stream.Flush(durable: true);
+            disk.Before = null;
+            stream.Write("last\n"u8);
+        }
+
+        Assert.True(flushes > 0);
+        Assert.EndsWith("last\n", File.ReadAllText(FilePath), StringComparison.Ordinal);
+    }
+
     [Fact]
     public async Task Write_BackgroundWriterFails_OthersThatWaitGetTheError()
     {

@@ -65,4 +65,55 @@ public sealed class AppendFileInterruptTests : IDisposable
 
         Assert.Null(failure);
     }
+
+    /// <summary>The file that was being prepared for the next roll stayed, and the interrupt was lost.</summary>
+    [Fact]
+    public void Dispose_IsInterruptedWhileTheNextFileIsMade_RemovesItAndKeepsTheInterrupt()
+    {
+        FaultyDisk disk = new();
+        using ManualResetEventSlim isMaking = new();
+        using ManualResetEventSlim mayMake = new();
+        disk.Before = (call, name) =>
+        {
+            if (call != DiskCall.Open || name != "app.roll-next.log")
+                return;
+            isMaking.Set();
+            mayMake.Wait();
+        };
+        AppendFileStream stream = new(_temp.PathOf("app.log"), new AppendFileOptions
+        {
+            RollLength = 65536,
+            Content = FileContent.Text,
+            Preallocation = FilePreallocation.WrittenZeros,
+        });
+        stream.Write(Enumerable.Repeat((byte)'x', 40_000).ToArray());
+        stream.Flush();
+        Assert.True(isMaking.Wait(Eventually.DefaultDeadline), "the next file is made");
+        bool isInterrupted = false;
+        Thread closer = new(() =>
+        {
+            stream.Dispose();
+            try
+            {
+                Thread.Sleep(0);
+            }
+            catch (ThreadInterruptedException)
+            {
+                isInterrupted = true;
+            }
+        })
+        {
+            IsBackground = true,
+        };
+        closer.Start();
+        closer.Interrupt();
+        Assert.False(closer.Join(200), "it waits for the file");
+        mayMake.Set();
+        Assert.True(closer.Join(Eventually.DefaultDeadline));
+
+        Assert.True(isInterrupted);
+        Assert.Equal(
+            [_temp.PathOf("app.log")],
+            Directory.GetFiles(_temp.StorePath).Where(path => path.EndsWith(".log", StringComparison.Ordinal)));
+    }
 }

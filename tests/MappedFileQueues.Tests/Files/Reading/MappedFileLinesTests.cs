@@ -127,6 +127,26 @@ public sealed class MappedFileLinesTests
         }
     }
 
+    /// <summary>The limit counted the carriage return, which is a part of the line's end.</summary>
+    [Theory]
+    [InlineData(10)]
+    [InlineData(4095)]
+    [InlineData(300_000)]
+    public void LineLengthMax_LinesEndInCarriageReturns_CountsWithoutThem(int limit)
+    {
+        string fits = new('f', limit);
+        using FileUnderTest file = new(Encoding.UTF8.GetBytes($"{fits}\r\n{fits}\r\n{fits}x\r\n"));
+        MappedFileLinesOptions options = new() { LineLengthMax = limit, BlockSize = 4096 };
+        using MappedFileLines lines = MappedFileLines.Open(file.Path, options);
+        for (int i = 0; i < 2; i++)
+        {
+            Assert.True(lines.TryRead(out ReadOnlySpan<byte> line));
+            Assert.Equal(limit, line.Length);
+        }
+
+        Assert.Throws<LineTooLongException>(() => lines.TryRead(out _));
+    }
+
     [Fact]
     public async Task WaitToReadAsync_LinesInPieces_WaitsForAWholeOne()
     {

@@ -47,6 +47,82 @@ public sealed class ReadAheadFaultTests
         Assert.True(read.AsSpan().SequenceEqual(s_content));
     }
 
+    /// <summary>Every later read threw the error, long after there was memory again.</summary>
+    [Fact]
+    public void Read_NoMemoryForAMoment_ReadsOn()
+    {
+        bool isShort = true;
+        ScriptedFile file = new(s_content)
+        {
+            BeforeRead = _ =>
+            {
+                if (isShort)
+                    throw new OutOfMemoryException();
+            },
+        };
+        using ReadAheadStream stream = new(file, new ReadAheadOptions { BlockSize = 65536 });
+        byte[] read = new byte[1000];
+        Assert.Throws<OutOfMemoryException>(() => stream.Read(read));
+        isShort = false;
+
+        stream.ReadExactly(read);
+
+        Assert.True(read.AsSpan().SequenceEqual(s_content.AsSpan(0, read.Length)));
+    }
+
+    /// <summary>
+    /// An interrupt at the lock after a read of its own left the reader marked as reading, and without the lock: every later call
+    /// and Dispose waited for ever.
+    /// </summary>
+    [Fact]
+    public void Read_InterruptedAtTheLockAfterTheRead_LaterCallsContinue()
+    {
+        using ManualResetEventSlim holdsLock = new();
+        Thread? reader = null;
+        Thread? holder = null;
+        ReadAheadStream? stream = null;
+        ScriptedFile file = new(s_content)
+        {
+            BeforeRead = _ =>
+            {
+                if (Thread.CurrentThread != reader || holder is not null)
+                    return;
+                // It takes the lock to look at the length, and keeps it while the reader comes back for it.
+                holder = new Thread(() => _ = stream!.Length) { IsBackground = true };
+                holder.Start();
+                holdsLock.Wait();
+                Thread.CurrentThread.Interrupt();
+            },
+            OnLength = () =>
+            {
+                if (Thread.CurrentThread != holder)
+                    return;
+                holdsLock.Set();
+                Thread.Sleep(300);
+            },
+        };
+        stream = new ReadAheadStream(file, new ReadAheadOptions { BlockSize = 65536 });
+        Exception? first = null;
+        byte[] read = new byte[1000];
+        reader = new Thread(() =>
+        {
+            first = Record.Exception(() => stream.ReadExactly(read));
+            _ = Record.Exception(() => Thread.Sleep(0));
+            stream.Position = 0;
+            stream.ReadExactly(read);
+            stream.Dispose();
+        })
+        {
+            IsBackground = true,
+        };
+        reader.Start();
+
+        Assert.True(reader.Join(Eventually.DefaultDeadline), "the reader waits for ever");
+        Assert.NotNull(holder);
+        Assert.True(first is null or ThreadInterruptedException, $"{first}");
+        Assert.True(read.AsSpan().SequenceEqual(s_content.AsSpan(0, read.Length)));
+    }
+
     [Fact]
     public async Task ReadAsync_TheDiskHangs_CancellingReturnsAtOnceAndLaterReadsGoOn()
     {

@@ -1,3 +1,4 @@
+using System.Collections.Concurrent;
 using System.Diagnostics.Metrics;
 using MappedFileQueues.Hosting;
 using MappedFileQueues.Tests.Hosting.Consumers;
@@ -164,7 +165,8 @@ public sealed class MappedFileQueueFactoryTests
         MappedFileQueue queue = factory.Open("texts", o => o.StorePath = host.StorePath);
         static void SetGroup(HostedConsumerOptions options) => (options.Group, options.Concurrency) = ("work", 2);
 
-        await ExpectAsync<InvalidOperationException>(factory.StartConsumerAsync<ByteHandler>("texts", SetGroup), "Not this one.");
+        await ExpectAsync<InvalidOperationException>(
+            factory.StartConsumerAsync<ByteHandler>("texts", SetGroup), "Not this one.");
         queue.Producer.Produce("0"u8);
 
         Assert.DoesNotContain((await host.CheckHealthAsync()).Entries.Values.Single().Data.Keys,
@@ -198,6 +200,91 @@ public sealed class MappedFileQueueFactoryTests
         Eventually.Equal(2, () => _script.Seen.Count);
         Assert.Equal(["0", "0"], _script.Messages);
         Assert.Equal(HealthStatus.Healthy, (await host.CheckHealthAsync()).Status);
+    }
+
+    /// <summary>Whoever starts a consumer may be a request: its trace and its objects stayed with the consumer.</summary>
+    [Theory]
+    [InlineData(null)]
+    [InlineData("work")]
+    public async Task Start_InARequest_ItsContextDoesNotStay(string? group)
+    {
+        AsyncLocal<string?> context = new();
+        ConcurrentQueue<string?> seen = [];
+        _script.OnMessage = (_, _, _) =>
+        {
+            seen.Enqueue(context.Value);
+            return default;
+        };
+        await using TestHost host = MakeHost();
+        await host.StartAsync();
+        MappedFileQueueFactory factory = host.Provider.GetRequiredService<MappedFileQueueFactory>();
+        context.Value = "request";
+        MappedFileQueue queue = factory.Open("texts", o => o.StorePath = host.StorePath);
+        await factory.StartConsumerAsync<ByteHandler>("texts", options => options.Group = group);
+        queue.Producer.Produce("0"u8);
+        Eventually.Equal(1, () => seen.Count);
+
+        Assert.Null(seen.Single());
+        Assert.Equal("request", context.Value);
+    }
+
+    /// <summary>A consumer that was ended before a thread had begun it kept its handler and its scope.</summary>
+    [Fact]
+    public async Task Close_RightAfterTheStart_DisposesTheHandler()
+    {
+        int made = 0;
+        int disposed = 0;
+        await using TestHost host = MakeHost();
+        host.Services.AddScoped(_ =>
+        {
+            Interlocked.Increment(ref made);
+            return new Held { OnDisposed = () => Interlocked.Increment(ref disposed) };
+        });
+        host.Services.AddScoped(services =>
+        {
+            _ = services.GetRequiredService<Held>();
+            return new ByteHandler(_script);
+        });
+        await host.StartAsync();
+        MappedFileQueueFactory factory = host.Provider.GetRequiredService<MappedFileQueueFactory>();
+        for (int i = 0; i < 100; i++)
+        {
+            factory.Open("texts", o => o.StorePath = host.StorePath);
+            await factory.StartConsumerAsync<ByteHandler>("texts", options => options.ScopePerCall = false);
+            await factory.CloseAsync("texts", TestContext.Current.CancellationToken);
+        }
+
+        Assert.Equal(100, made);
+        Assert.Equal(100, disposed);
+    }
+
+    /// <summary>A handler that is being made, and waits for something, kept the application from its end.</summary>
+    [Fact]
+    public async Task Close_AStartIsStuckAndThereIsNoPatience_ClosesAndTheStartIsRefused()
+    {
+        using ManualResetEventSlim isMaking = new();
+        using ManualResetEventSlim mayMake = new();
+        await using TestHost host = MakeHost();
+        host.Services.AddScoped(_ =>
+        {
+            isMaking.Set();
+            mayMake.Wait();
+            return new ByteHandler(_script);
+        });
+        await host.StartAsync();
+        MappedFileQueueFactory factory = host.Provider.GetRequiredService<MappedFileQueueFactory>();
+        MappedFileQueue queue = factory.Open("texts", o => o.StorePath = host.StorePath);
+        Task start = Task.Run(() => factory.StartConsumerAsync<ByteHandler>("texts"), TestContext.Current.CancellationToken);
+        Assert.True(isMaking.Wait(Eventually.DefaultDeadline, TestContext.Current.CancellationToken));
+
+        bool isClosed = await factory.CloseAsync("texts", new CancellationToken(canceled: true))
+            .WaitAsync(Eventually.DefaultDeadline, TestContext.Current.CancellationToken);
+        Assert.True(isClosed);
+        Assert.Throws<ObjectDisposedException>(queue.GetInfo);
+        mayMake.Set();
+
+        await ExpectAsync<InvalidOperationException>(start, "is closed");
+        Assert.Equal(0, host.Log.CountOf(206));
     }
 
     /// <summary>The section was taken without a word, and nobody read it.</summary>
@@ -302,7 +389,13 @@ public sealed class MappedFileQueueFactoryTests
     {
         public bool IsDisposed { get; private set; }
 
-        public void Dispose() => IsDisposed = true;
+        public Action? OnDisposed { get; init; }
+
+        public void Dispose()
+        {
+            IsDisposed = true;
+            OnDisposed?.Invoke();
+        }
     }
 
     private sealed class BrokenLog : ILoggerProvider, ILogger
