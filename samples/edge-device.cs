@@ -11,7 +11,7 @@ try
     using var queue = new MappedFileQueue<Sample>(new MappedFileQueueOptions
     {
         StorePath = path,
-        SegmentSize = 1 << 20,                        // what is removed at a time
+        SegmentSize = 256 << 10,                      // what is removed at a time; up to 32 are prepared for a fast producer
         PrepareAhead = 256 << 10,
         PreallocateByWriting = false,                 // counts at Group only: each block is written once
         FlushInterval = TimeSpan.FromSeconds(10),     // what a power loss may take, and how often the flash is written
