@@ -63,11 +63,11 @@ internal abstract class ScopedCall<T, THandler>(IServiceScopeFactory scopes, boo
         {
             // Also when it cannot be made: what was made for it is disposed.
             if (isPerCall || _kept is null)
+            {
+                _kept = null;
                 await _scope.DisposeAsync().ConfigureAwait(false);
+            }
         }
-
-        if (isPerCall)
-            _kept = null;
     }
 
     public override ValueTask DisposeAsync()

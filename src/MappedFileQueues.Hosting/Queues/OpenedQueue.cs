@@ -24,6 +24,15 @@ internal sealed class OpenedQueue
 
     public bool IsClosing => _closing.IsCancellationRequested;
 
+    private IConsumerService[] Consumers
+    {
+        get
+        {
+            lock (_consumers)
+                return [.. _consumers.Values];
+        }
+    }
+
     public async Task StartAsync(string name, Func<IConsumerService> make)
     {
         await _turn.WaitAsync().ConfigureAwait(false);
@@ -85,15 +94,6 @@ internal sealed class OpenedQueue
 
     /// <summary>The consumers have stopped: closes the queue. Each call waits for the one that does it.</summary>
     public Task CloseAsync() => _closed.Value;
-
-    private IConsumerService[] Consumers
-    {
-        get
-        {
-            lock (_consumers)
-                return [.. _consumers.Values];
-        }
-    }
 
     /// <summary>What is begun in a request must not keep the request's context: its trace, its user, its objects.</summary>
     private static Task WithoutContext(Func<Task> begin)

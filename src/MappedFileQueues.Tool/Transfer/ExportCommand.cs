@@ -37,15 +37,10 @@ internal static class ExportCommand
                 return result.IsComplete ? result.Write(parsed, "Exported", interruption) : interruption.ExitCode;
             }
 
-            try
-            {
-                using Stream output = StandardOutput.Open();
-                return Write(plan, isBinary, output, interruption.Token).IsComplete ? ExitCodes.Success : interruption.ExitCode;
-            }
-            catch (IOException exception) when (StandardOutput.IsBrokenPipe(exception))
-            {
-                return ExitCodes.Success;
-            }
+            // A reader of the pipe that goes is no error.
+            bool isComplete = true;
+            StandardOutput.Write(output => isComplete = Write(plan, isBinary, output, interruption.Token).IsComplete);
+            return isComplete ? ExitCodes.Success : interruption.ExitCode;
         });
     }
 

@@ -96,12 +96,7 @@ public sealed class MappedFileQueueFactoryTests
         MappedFileQueueFactory factory;
         await using (TestHost host = MakeHost())
         {
-            await host.StartAsync();
-            factory = host.Provider.GetRequiredService<MappedFileQueueFactory>();
-            MappedFileQueue queue = factory.Open("texts", o => o.StorePath = host.StorePath);
-            await factory.StartConsumerAsync<ByteHandler>("texts");
-            queue.Producer.Produce("0"u8);
-            Eventually.Equal(1, () => _script.Seen.Count);
+            (factory, MappedFileQueue queue) = await BeginAMessageAsync(host);
 
             Task<bool> closing = factory.CloseAsync("texts", TestContext.Current.CancellationToken);
             Task<bool> second = factory.CloseAsync("texts", TestContext.Current.CancellationToken);
@@ -129,12 +124,7 @@ public sealed class MappedFileQueueFactoryTests
         _script.OnMessage = (_, _, cancellationToken) =>
             new ValueTask(Task.Delay(TimeSpan.FromMinutes(10), TimeProvider.System, cancellationToken));
         await using TestHost host = MakeHost();
-        await host.StartAsync();
-        MappedFileQueueFactory factory = host.Provider.GetRequiredService<MappedFileQueueFactory>();
-        MappedFileQueue queue = factory.Open("texts", o => o.StorePath = host.StorePath);
-        await factory.StartConsumerAsync<ByteHandler>("texts");
-        queue.Producer.Produce("0"u8);
-        Eventually.Equal(1, () => _script.Seen.Count);
+        (MappedFileQueueFactory factory, MappedFileQueue queue) = await BeginAMessageAsync(host);
 
         Task<bool> closing = factory.CloseAsync("texts", TestContext.Current.CancellationToken);
         Assert.True(await factory.CloseAsync("texts", new CancellationToken(canceled: true)));
@@ -343,12 +333,7 @@ public sealed class MappedFileQueueFactoryTests
             return new ValueTask(release.Task);
         };
         await using TestHost host = MakeHost();
-        await host.StartAsync();
-        MappedFileQueueFactory factory = host.Provider.GetRequiredService<MappedFileQueueFactory>();
-        MappedFileQueue queue = factory.Open("texts", o => o.StorePath = host.StorePath);
-        await factory.StartConsumerAsync<ByteHandler>("texts");
-        queue.Producer.Produce("0"u8);
-        Eventually.Equal(1, () => _script.Seen.Count);
+        (MappedFileQueueFactory factory, MappedFileQueue queue) = await BeginAMessageAsync(host);
 
         Assert.True(await factory.CloseAsync("texts", new CancellationToken(canceled: true)));
 
@@ -422,6 +407,18 @@ public sealed class MappedFileQueueFactoryTests
         host.Services.AddMappedFileQueueFactory().AddSingleton(_script)
             .AddScoped<LongHandler>().AddScoped<LongBatchHandler>().AddScoped<ByteHandler>().AddScoped<TextHandler>();
         return host;
+    }
+
+    /// <summary>The queue "texts" with a consumer whose handler has been given its message.</summary>
+    private async Task<(MappedFileQueueFactory Factory, MappedFileQueue Queue)> BeginAMessageAsync(TestHost host)
+    {
+        await host.StartAsync();
+        MappedFileQueueFactory factory = host.Provider.GetRequiredService<MappedFileQueueFactory>();
+        MappedFileQueue queue = factory.Open("texts", o => o.StorePath = host.StorePath);
+        await factory.StartConsumerAsync<ByteHandler>("texts");
+        queue.Producer.Produce("0"u8);
+        Eventually.Equal(1, () => _script.Seen.Count);
+        return (factory, queue);
     }
 
     private static HashSet<string> QueuesWithMetrics()
