@@ -57,6 +57,11 @@ public abstract class BridgeOptions
     /// <summary>The clock of the pauses. Default: the system's.</summary>
     public TimeProvider TimeProvider { get; set; } = TimeProvider.System;
 
+    /// <summary>
+    /// Whether a store that is not there is waited for: the producers of the same application may make it later.
+    /// </summary>
+    internal bool AwaitsStore { get; set; }
+
     internal virtual void Check()
     {
         if (string.IsNullOrWhiteSpace(StorePath))
@@ -68,12 +73,22 @@ public abstract class BridgeOptions
         int length = System.Text.Encoding.UTF8.GetByteCount(Stream);
         if (length > NameLengthMax)
             throw new ArgumentException($"Stream is too long: bytes={length}, most={NameLengthMax}.");
+        ArgumentNullException.ThrowIfNull(TimeProvider);
+        ThrowIfUndefined(OnSourceChange, nameof(OnSourceChange));
         _ = new BrokerAddresses(this);
         TimeSpan tick = TimeSpan.FromTicks(1);
         CheckTime(RequestTimeout, tick, nameof(RequestTimeout));
         CheckTime(BackOffMin, tick, nameof(BackOffMin));
         CheckTime(BackOffMax, BackOffMin, nameof(BackOffMax));
         CheckTime(Heartbeat, TimeSpan.FromSeconds(1), nameof(Heartbeat));
+    }
+
+    /// <summary>A number from a configuration may be no policy; which one it meant, nobody knows.</summary>
+    private protected static void ThrowIfUndefined<T>(T value, string name)
+        where T : struct, Enum
+    {
+        if (!Enum.IsDefined(value))
+            throw new ArgumentOutOfRangeException(name, value, $"{name} must be one of {string.Join(", ", Enum.GetNames<T>())}.");
     }
 
     private protected static void CheckTime(TimeSpan value, TimeSpan least, string name)

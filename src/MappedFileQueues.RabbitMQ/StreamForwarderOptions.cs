@@ -12,6 +12,9 @@ public sealed class StreamForwarderOptions : BridgeOptions
     private const int PackLengthMax = 128 * 1024 * 1024;
     private const int WindowMax = 65536;
 
+    /// <summary>A broker makes no stream whose segments are longer (rabbit_amqqueue.erl).</summary>
+    private const long StreamSegmentLengthMax = 3_000_000_000;
+
     /// <summary>The name of the store's consumer whose cursor follows the confirms. Default <c>bridge</c>.</summary>
     public string ConsumerName { get; set; } = "bridge";
 
@@ -57,7 +60,9 @@ public sealed class StreamForwarderOptions : BridgeOptions
     /// <summary>For a stream that the forwarder makes: how long the broker keeps a segment. Default: for ever.</summary>
     public TimeSpan? StreamMaxAge { get; set; }
 
-    /// <summary>For a stream that the forwarder makes: the length of its segments. Default: the broker's, 500 MB.</summary>
+    /// <summary>
+    /// For a stream that the forwarder makes: the length of its segments, at most 3,000,000,000. Default: the broker's, 500 MB.
+    /// </summary>
     public long? StreamSegmentLength { get; set; }
 
     /// <summary>
@@ -78,6 +83,9 @@ public sealed class StreamForwarderOptions : BridgeOptions
         ArgumentOutOfRangeException.ThrowIfLessThanOrEqual(
             StreamMaxAge ?? TimeSpan.MaxValue, TimeSpan.Zero, nameof(StreamMaxAge));
         ArgumentOutOfRangeException.ThrowIfLessThan(StreamSegmentLength ?? 1, 1, nameof(StreamSegmentLength));
+        ArgumentOutOfRangeException.ThrowIfGreaterThan(
+            StreamSegmentLength ?? 1, StreamSegmentLengthMax, nameof(StreamSegmentLength));
+        ThrowIfUndefined(Lock, nameof(Lock));
         ArgumentOutOfRangeException.ThrowIfLessThan(RecordLengthMax, 1, nameof(RecordLengthMax));
         ArgumentException.ThrowIfNullOrEmpty(ConsumerName, nameof(ConsumerName));
         if (!StoreNames.IsValidConsumer(ConsumerName))

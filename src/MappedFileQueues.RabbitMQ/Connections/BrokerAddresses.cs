@@ -86,7 +86,7 @@ internal sealed class BrokerAddresses
         // The text may hold a password, so no message shows it.
         // One in which a slash or the like was not escaped would be taken apart at the wrong place, and shown with a part of it.
         if (!Uri.TryCreate(text, UriKind.Absolute, out Uri? address) || address.Scheme is not ("amqp" or "amqps")
-            || address.Segments.Length > 2 || address.AbsolutePath.Contains('@')
+            || address.Segments.Length > 2 || address.Segments[^1] is [_, .., '/'] || address.AbsolutePath.Contains('@')
             || address.Query.Length > 0 || address.Fragment.Length > 0 || address.Host.Length == 0)
         {
             throw new ArgumentException(

@@ -88,7 +88,11 @@ internal sealed class BrokerConnection : IAsyncDisposable
             await limit.CancelAsync().ConfigureAwait(false);
             // It may have opened after all. What it failed with is of no interest any more.
             _ = opening.ContinueWith(
-                late => Abandon(late.Exception is null && !late.IsCanceled ? late.Result : null, sockets),
+                late =>
+                {
+                    limit.Dispose();
+                    return Abandon(late.IsCompletedSuccessfully ? late.Result : null, sockets);
+                },
                 CancellationToken.None, TaskContinuationOptions.None, TaskScheduler.Default);
             if (error is TimeoutException)
                 throw NoAnswer(patience, "connect", error);

@@ -9,14 +9,20 @@ internal sealed class BrokerException(string message, Exception? inner = null) :
     /// <summary>ENOTDIR.</summary>
     public const int NotADirectory = 20;
 
+    /// <summary>EISDIR.</summary>
+    public const int IsDirectory = 21;
+
+    /// <summary>EACCES.</summary>
+    public const int NoRight = 13;
+
     /// <summary>
     /// The errors of a path that leads to no directory: ENOTDIR, EISDIR, ENAMETOOLONG, ELOOP. Queues use Linux's numbers on every
     /// system.
     /// </summary>
-    private static readonly int[] s_pathErrors = [NotADirectory, 21, 36, 40];
+    private static readonly int[] s_pathErrors = [NotADirectory, IsDirectory, 36, 40];
 
     /// <summary>The errors of a store that this user may not use: EPERM, EACCES, EROFS.</summary>
-    private static readonly int[] s_rightErrors = [1, 13, 30];
+    private static readonly int[] s_rightErrors = [1, NoRight, 30];
 
     /// <summary>
     /// The broker's codes for an account that may not do something (ACCESS_REFUSED), and for a virtual host that is not there or

@@ -24,7 +24,7 @@ internal static partial class BridgeLog
     public static partial void Changed(ILogger logger, string direction, string stream, string change);
 
     [LoggerMessage(7, LogLevel.Warning,
-        "Forward of {Stream}: the broker refuses the record at offset {Offset} of {Length} bytes; it is in the dead letters")]
+        "Forward of {Stream}: the record at offset {Offset} of {Length} bytes is in the dead letters")]
     public static partial void DeadLetter(ILogger logger, string stream, long offset, int length);
 
     [LoggerMessage(

@@ -32,7 +32,8 @@ internal abstract class BridgeLoop
         _backOff = new BackOff(options);
         Addresses = new BrokerAddresses(options);
         _since = options.TimeProvider.GetUtcNow();
-        Tags = [new("direction", direction), new("stream", options.Stream)];
+        // Several stores may share a stream.
+        Tags = [new("direction", direction), new("stream", options.Stream), new("store", options.StorePath)];
     }
 
     public string Direction { get; }
@@ -196,12 +197,15 @@ internal abstract class BridgeLoop
         (_state, _since) = (state, now);
     }
 
+    private bool IsTransient(Exception error) =>
+        BrokerException.IsTransient(error) || (_options.AwaitsStore && error is QueueNotFoundException);
+
     private async Task<bool> TryAsync(bool once, CancellationToken cancellationToken)
     {
-        cancellationToken.ThrowIfCancellationRequested();
         TimeSpan pause;
         try
         {
+            cancellationToken.ThrowIfCancellationRequested();
             await AttemptAsync(once, cancellationToken).ConfigureAwait(false);
             return true;
         }
@@ -224,7 +228,7 @@ internal abstract class BridgeLoop
             TimeSpan look = _options.BackOffMin * (5 * (1 + Random.Shared.NextDouble()));
             pause = look < _options.BackOffMax ? look : _options.BackOffMax;
         }
-        catch (Exception error) when (BrokerException.IsTransient(error) && !(once && BrokerException.IsDenied(error)))
+        catch (Exception error) when (IsTransient(error) && !(once && BrokerException.IsDenied(error)))
         {
             string text = BrokerException.Describe(error);
             lock (_lock)

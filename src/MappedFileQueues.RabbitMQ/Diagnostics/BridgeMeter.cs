@@ -20,7 +20,7 @@ internal static class BridgeMeter
         "mfq.bridge.failures", "{attempt}", "Attempts that ended with an error.");
 
     private static readonly Counter<long> s_deadLetters = s_meter.CreateCounter<long>(
-        "mfq.bridge.dead_letters", "{message}", "Messages that the broker refused.");
+        "mfq.bridge.dead_letters", "{message}", "Messages that went to the dead letters.");
 
     private static readonly ObservableGauge<long> s_lag = s_meter.CreateObservableGauge(
         "mfq.bridge.lag", () => s_running.Keys.Select(loop => new Measurement<long>(loop.GetStatus().LagBytes, loop.Tags)), "By",

@@ -129,7 +129,8 @@ internal sealed class Continuity(string stream, TargetStore target, Action<Bridg
             return false;
         foreach (EnvelopeRecord record in envelope)
         {
-            if (record.Offset < place && record.Offset + FrameHeader.FrameLength(record.Payload.Length) > place)
+            int length = record.Headers.Length + record.Payload.Length;
+            if (record.Offset < place && record.Offset + FrameHeader.FrameLength(length) > place)
                 return true;
         }
 

@@ -49,17 +49,17 @@ internal sealed class FetcherSession(
 
     public async Task RunAsync(CancellationToken cancellationToken)
     {
-        // From the last message that is done, to see that it is still the same stream.
-        object place = _last >= 0 ? _last : "first";
-        await StreamQueue.ReadAsync(connection, this, options.Stream, options.Prefetch, place, cancellationToken)
-            .ConfigureAwait(false);
-        lock (_lock)
-            _progressTime = Stopwatch.GetTimestamp();
-        if (_last < 0)
-            onRunning();
-        long ackTime = Stopwatch.GetTimestamp();
         try
         {
+            // From the last message that is done, to see that it is still the same stream.
+            object place = _last >= 0 ? _last : "first";
+            await StreamQueue.ReadAsync(connection, this, options.Stream, options.Prefetch, place, cancellationToken)
+                .ConfigureAwait(false);
+            lock (_lock)
+                _progressTime = Stopwatch.GetTimestamp();
+            if (_last < 0)
+                onRunning();
+            long ackTime = Stopwatch.GetTimestamp();
             while (true)
             {
                 if (Look())

@@ -1,3 +1,5 @@
+using MappedFileQueues.RabbitMQ.Connections;
+
 namespace MappedFileQueues.RabbitMQ.Fetching;
 
 /// <summary>
@@ -22,9 +24,7 @@ internal sealed class PositionFile : IDisposable
 
     public static PositionFile Open(string storePath)
     {
-        string path = PathOf(storePath);
-        PositionFile opened = new(
-            new FileStream(path, FileMode.OpenOrCreate, FileAccess.ReadWrite, FileShare.Read, bufferSize: 0));
+        PositionFile opened = new(OpenFile(PathOf(storePath)));
         try
         {
             opened.ReadSlots();
@@ -34,6 +34,21 @@ internal sealed class PositionFile : IDisposable
         {
             opened.Dispose();
             throw;
+        }
+    }
+
+    private static FileStream OpenFile(string path)
+    {
+        try
+        {
+            return new FileStream(path, FileMode.OpenOrCreate, FileAccess.ReadWrite, FileShare.Read, bufferSize: 0);
+        }
+        catch (UnauthorizedAccessException error)
+        {
+            // As the store's own files tell it. .NET does not tell a directory from a right that is missing.
+            int errno = Directory.Exists(path) ? BrokerException.IsDirectory : BrokerException.NoRight;
+            throw new QueueDiskException(
+                $"The file of the fetcher's place cannot be opened: path={path}. {error.Message}", errno, path, error);
         }
     }
 

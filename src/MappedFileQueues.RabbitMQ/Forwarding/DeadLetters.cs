@@ -35,21 +35,28 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
     /// <param name="from">Where the envelope of the record would begin.</param>
     /// <param name="length">Its length, with its headers.</param>
     public bool IsHopeless(long from, int length) =>
-        length > options.RecordLengthMax || (from == _refusedAt && _refusals >= RefusalsMax);
+        IsTooLong(length) || (from == _refusedAt && _refusals >= RefusalsMax);
 
     /// <summary>Puts a record into the store of dead letters, on disk.</summary>
+    /// <param name="source">The record's store.</param>
+    /// <param name="offset">The record's offset there.</param>
+    /// <param name="record">The record.</param>
+    /// <param name="headers">Its headers; null when it has none.</param>
+    /// <param name="length">Its length, with its headers.</param>
     /// <exception cref="BridgeException">No store is named for it, or the store cannot take it.</exception>
-    public void Keep(SourceStore source, long offset, ReadOnlySpan<byte> record, MessageHeaders? headers)
+    public void Keep(SourceStore source, long offset, ReadOnlySpan<byte> record, MessageHeaders? headers, int length)
     {
+        bool isTooLong = IsTooLong(length);
         if (options.DeadLetterPath is not { } path)
         {
+            string fault = isTooLong ? $"A record is longer than the bridge sends: limit={options.RecordLengthMax}"
+                : "The broker refuses a record: attempts=" + _refusals;
             throw new BridgeException(
                 BridgeFault.Refused,
-                $"The broker refuses a record: offset={offset}, length={record.Length}, path={options.StorePath}. Name a store "
-                + "for such records (DeadLetterPath), or raise the broker's limit.");
+                $"{fault}, offset={offset}, length={length}, path={options.StorePath}. Name a store for such records "
+                + $"(DeadLetterPath), or raise {(isTooLong ? "RecordLengthMax" : "the broker's limit")}.");
         }
 
-        bool isTooLong = record.Length > options.RecordLengthMax;
         MappedFileQueueOptions from = new()
         {
             StorePath = options.StorePath,
@@ -70,8 +77,8 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
                     Attempts = isTooLong ? 0 : _refusals,
                     ErrorType = typeof(BridgeException).FullName!,
                     Error = isTooLong
-                        ? $"The record is longer than the bridge sends: length={record.Length}, limit={options.RecordLengthMax}."
-                        : $"The broker refuses the record: length={record.Length}, stream={options.Stream}.",
+                        ? $"The record is longer than the bridge sends: length={length}, limit={options.RecordLengthMax}."
+                        : $"The broker refuses the record: length={length}, stream={options.Stream}.",
                     MessageLength = record.Length,
                     Message = record.ToArray(),
                 },
@@ -101,9 +108,11 @@ internal sealed class DeadLetters(StreamForwarderOptions options)
         _refusals = 0;
     }
 
+    private bool IsTooLong(int length) => length > options.RecordLengthMax;
+
     private BridgeException NotKept(long offset, int length, string reason, Exception? inner = null) => new(
         BridgeFault.DeadLetters,
-        $"The store of dead letters cannot take a record that the broker refuses: offset={offset}, length={length}, "
+        $"The store of dead letters cannot take a record: offset={offset}, length={length}, "
         + $"path={options.StorePath}, dead letters={options.DeadLetterPath}. {reason}",
         inner);
 }

@@ -13,16 +13,12 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
     /// <summary>So many times in a row the lock's queue may fail to answer; then it is looked at, and made anew.</summary>
     private const int LockSilencesMax = 3;
 
-    private readonly DeadLetters _deadLetters = new(options);
+    private DeadLetters _deadLetters = new(options);
     private SourceStore? _source;
     private long _published = -1;
-    private long _confirmed = -1;
     private int _lockSilences;
 
-    protected override long LagBytes =>
-        Volatile.Read(ref _confirmed) is >= 0 and long confirmed && _source is { } source
-            ? Math.Max(0, Published(source) - confirmed)
-            : 0;
+    protected override long LagBytes => _source is { } source ? Math.Max(0, Published(source) - source.ConfirmedTo) : 0;
 
     protected override async Task AttemptAsync(bool once, CancellationToken cancellationToken)
     {
@@ -59,29 +55,37 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
         Guid id = Guid.NewGuid();
         StreamTail tail = await StreamTail
             .FindAsync(channel, held, options, source.StoreId, id, OnForeign, cancellationToken).ConfigureAwait(false);
-        long from = FindStart(source, tail);
-        long? until = once ? source.PublishedOffset : null;
-        EnvelopeWriter writer = new(source.StoreId, id, options.PackLength, options.DurableOnly);
-        ForwarderSession session = new(
-            options, source, channel, held, _deadLetters, writer, OnDeadLetter, (messages, bytes) =>
-            {
-                Volatile.Write(ref _confirmed, channel.Window.ConfirmedTo);
-                Moved(messages, bytes);
-            });
-        Volatile.Write(ref _confirmed, from);
-        Running(from);
+        try
+        {
+            long from = FindStart(source, tail);
+            long? until = once ? source.PublishedOffset : null;
+            EnvelopeWriter writer = new(source.StoreId, id, options.PackLength, options.DurableOnly);
+            ForwarderSession session = new(options, source, channel, held, _deadLetters, writer, OnDeadLetter, Moved);
+            Running(from);
+            await RunAsync(session, channel.Window, from, until, cancellationToken).ConfigureAwait(false);
+        }
+        catch (QueueDeletedException error)
+        {
+            // The store is not what it was. The next attempt looks at it, and the policy decides.
+            throw new BrokerException(error.Message, error);
+        }
+    }
+
+    private async Task RunAsync(
+        ForwarderSession session, PublishWindow window, long from, long? until, CancellationToken cancellationToken)
+    {
         try
         {
             await session.RunAsync(from, until, cancellationToken).ConfigureAwait(false);
         }
         catch (Exception error) when (RefusedException.IsIn(error))
         {
-            _deadLetters.Refused(Math.Max(from, channel.Window.ConfirmedTo), session.SentTo, session.WasCareful);
+            _deadLetters.Refused(Math.Max(from, window.ConfirmedTo), session.SentTo, session.WasCareful);
             throw new BrokerException(error.Message, error);
         }
-        catch (Exception error) when (error is QueueDeletedException or OffsetOutOfRangeException)
+        catch (OffsetOutOfRangeException error)
         {
-            // The store is not what it was. The next attempt looks at it, and the policy decides.
+            // As for a store that was replaced.
             throw new BrokerException(error.Message, error);
         }
     }
@@ -139,6 +143,8 @@ internal sealed class ForwarderLoop(StreamForwarderOptions options, ILogger logg
             }
         }
 
+        // What was suspected of another store says nothing about this one.
+        _deadLetters = new DeadLetters(options);
         return _source = SourceStore.Open(options);
     }
 

@@ -105,7 +105,7 @@ internal sealed class ForwarderSession(
             {
                 if (writer.Count > 0)
                     return true;
-                deadLetters.Keep(source, offset, record, _consumer.Headers);
+                deadLetters.Keep(source, offset, record, _consumer.Headers, record.Length + block.Length);
                 onDeadLetter(offset, record.Length);
                 _consumer.Advance();
                 _isInHand = false;
@@ -120,7 +120,8 @@ internal sealed class ForwarderSession(
             _consumer.Advance();
         }
 
-        return _isCareful;
+        // One that goes alone goes now. Where nothing is there, nothing goes.
+        return _isCareful && writer.Count > 0;
     }
 
     /// <summary>

@@ -11,6 +11,7 @@ internal sealed class SourceStore : IDisposable
     private readonly MappedFileQueue _queue;
     private readonly string _name;
     private MappedFileConsumer? _consumer;
+    private long _confirmedTo;
     private long _commitTime = Stopwatch.GetTimestamp();
 
     private SourceStore(MappedFileQueue queue, StreamForwarderOptions options)
@@ -28,6 +29,8 @@ internal sealed class SourceStore : IDisposable
         {
             // Retention continued without it. Where it continues is decided later, and until then it stays there.
         }
+
+        _confirmedTo = Cursor;
     }
 
     /// <summary>The consumer, once it has a place that the store holds.</summary>
@@ -36,6 +39,9 @@ internal sealed class SourceStore : IDisposable
 
     /// <summary>What the consumer has done; before the store's oldest message if retention continued without it.</summary>
     public long Cursor => _consumer?.CommittedOffset ?? Find(_queue.GetInfo())?.Offset ?? 0;
+
+    /// <summary>Up to where the stream holds the store, as far as is known; before a session, the cursor. Any thread.</summary>
+    public long ConfirmedTo => Volatile.Read(ref _confirmedTo);
 
     public Guid StoreId { get; }
 
@@ -98,6 +104,8 @@ internal sealed class SourceStore : IDisposable
         {
             _consumer.AdjustOffset(offset);
         }
+
+        Volatile.Write(ref _confirmedTo, offset);
     }
 
     /// <summary>Returns once everything before an offset is on disk.</summary>
@@ -112,6 +120,7 @@ internal sealed class SourceStore : IDisposable
     /// <param name="canCommitAll">Whether no message is in hand, which a commit of all would take for done.</param>
     public void Commit(long to, bool canCommitAll)
     {
+        Volatile.Write(ref _confirmedTo, to);
         if (to <= Consumer.CommittedOffset)
             return;
         if (canCommitAll && Consumer.Offset == to)

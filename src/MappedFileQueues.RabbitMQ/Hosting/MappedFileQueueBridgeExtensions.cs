@@ -27,8 +27,9 @@ public static class MappedFileQueueBridgeExtensions
     {
         return services.AddBridge(name, configure, (options, provider) =>
         {
+            options.AwaitsStore = true;
             StreamForwarder forwarder = new(options, provider.GetService<ILogger<StreamForwarder>>());
-            return new BridgeService(name, options.BackOffMax, forwarder.RunAsync, forwarder.GetStatus);
+            return new BridgeService(name, forwarder.RunAsync, forwarder.GetStatus);
         });
     }
 
@@ -40,7 +41,7 @@ public static class MappedFileQueueBridgeExtensions
         return services.AddBridge(name, configure, (options, provider) =>
         {
             StreamFetcher fetcher = new(options, provider.GetService<ILogger<StreamFetcher>>());
-            return new BridgeService(name, options.BackOffMax, fetcher.RunAsync, fetcher.GetStatus);
+            return new BridgeService(name, fetcher.RunAsync, fetcher.GetStatus);
         });
     }
 

@@ -1,5 +1,7 @@
 using System.Text;
+using MappedFileQueues.Format.Headers;
 using MappedFileQueues.RabbitMQ;
+using MappedFileQueues.RabbitMQ.Envelopes;
 
 namespace MappedFileQueues.Tests.Bridge;
 
@@ -305,6 +307,111 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
         await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
         await _scene.FetchAsync(2);
         Assert.Equal(["one", "two"], _scene.Received());
+    }
+
+    /// <summary>
+    /// What was suspected of the old store counted for the new one, up to the same offset: while that was shorter and nothing was
+    /// to be read, an envelope without records went out each time the broker had confirmed the one before.
+    /// </summary>
+    [Fact]
+    public async Task Run_StoreIsReplacedAfterARefusal_NothingIsSuspectedOfTheNewOne()
+    {
+        using FrameProxy proxy = new(broker.Node.Port);
+        _scene.Address = proxy.Address;
+        _scene.SegmentSize = 4 * BrokerFixture.MessageLengthMax;
+        _scene.Produce(new string('x', BrokerFixture.MessageLengthMax + 1000), "one");
+        StreamForwarderOptions options = _scene.Forward();
+        (options.OnSourceChange, options.DeadLetterPath) = (SourceChangePolicy.Continue, Path.Combine(_scene.Root, "dead"));
+        using CancellationTokenSource stop = new(BridgeScene.Deadline);
+        StreamForwarder forwarder = new(options);
+        Task running = forwarder.RunAsync(stop.Token);
+        Eventually.True(
+            () => forwarder.GetStatus().Messages == 1 || running.IsCompleted, "one is confirmed, the other a dead letter",
+            BridgeScene.Deadline);
+
+        Directory.Delete(_scene.SourcePath, recursive: true);
+        _scene.Produce("two");
+        Eventually.True(
+            () => forwarder.GetStatus().Messages == 2 || running.IsCompleted, "the new store is forwarded", BridgeScene.Deadline);
+        int before = proxy.Confirms;
+        await Task.Delay(TimeSpan.FromSeconds(1));
+        Assert.InRange(proxy.Confirms - before, 0, 5);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
+    }
+
+    /// <summary>
+    /// A forwarder that stood by found another store when its turn came, and ended for good, although it was to continue.
+    /// </summary>
+    [Fact]
+    public async Task Run_StoreIsReplacedWhileItStandsBy_GoesOnWithTheNewOne()
+    {
+        _scene.Produce("one");
+        using CancellationTokenSource stop = new(BridgeScene.Deadline);
+        StreamForwarderOptions options = _scene.Forward();
+        options.OnSourceChange = SourceChangePolicy.Continue;
+        using CancellationTokenSource stopFirst = CancellationTokenSource.CreateLinkedTokenSource(stop.Token);
+        StreamForwarder first = new(options);
+        Task firstRunning = first.RunAsync(stopFirst.Token);
+        Eventually.True(() => Cursor() > 0 || firstRunning.IsCompleted, "the message is confirmed", BridgeScene.Deadline);
+        StreamForwarderOptions other = _scene.Forward();
+        (other.OnSourceChange, other.ConsumerName) = (SourceChangePolicy.Continue, "other");
+        StreamForwarder second = new(other);
+        Task running = second.RunAsync(stop.Token);
+        Eventually.True(
+            () => second.GetStatus().State == BridgeState.Standby || running.IsCompleted, "the other one stands by",
+            BridgeScene.Deadline);
+
+        Directory.Delete(_scene.SourcePath, recursive: true);
+        _scene.Produce("two");
+        await stopFirst.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => firstRunning);
+        Eventually.True(
+            () => second.GetStatus().Messages == 1 || running.IsCompleted, "the new store is forwarded", BridgeScene.Deadline);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
+    }
+
+    /// <summary>What was not forwarded did not lag while there was no broker, which is when somebody looks.</summary>
+    [Fact]
+    public async Task Run_BrokerIsNotThere_TheStoreLags()
+    {
+        _scene.Produce(new string('x', 10_000));
+        StreamForwarderOptions options = _scene.Forward();
+        options.Brokers = "amqp://127.0.0.1:1";
+        StreamForwarder forwarder = new(options);
+        using CancellationTokenSource stop = new(BridgeScene.Deadline);
+        Task running = forwarder.RunAsync(stop.Token);
+        Eventually.True(
+            () => forwarder.GetStatus().State == BridgeState.BackingOff || running.IsCompleted, "it tries",
+            BridgeScene.Deadline);
+        Assert.InRange(forwarder.GetStatus().LagBytes, 10_000, 11_000);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
+    }
+
+    /// <summary>
+    /// A message with headers was left out in silence where what was fetched ended within it: only the length without headers
+    /// was looked at.
+    /// </summary>
+    [Fact]
+    public async Task Fetch_FetchedPlaceIsWithinAMessageWithHeaders_StopsAndGoesOnWhenTold()
+    {
+        Guid source = Guid.NewGuid();
+        await _scene.PublishAsync(BridgeScene.Envelope(source, 0, 0, 24, "before it"));
+        await _scene.FetchAsync(1);
+        EnvelopeWriter writer = new(source, Guid.Empty, 1024, isDurable: false);
+        writer.Begin(0);
+        HeaderFields fields = new(new MessageHeaders { Key = new byte[20] });
+        ReadOnlySpan<byte> block = fields.Write(new byte[HeaderBlock.LengthMax]);
+        Assert.True(writer.TryAdd(0, "written"u8, block));
+        await _scene.PublishAsync(writer.End(EnvelopeKind.Records, 0, 48).ToArray());
+
+        StreamFetcherOptions options = _scene.Fetch();
+        Assert.Equal(BridgeFault.SourceChanged, (await _scene.FetchStopsAsync(options)).Fault);
+        options.OnSourceChange = SourceChangePolicy.Continue;
+        await _scene.FetchAsync(2, options);
+        Assert.Equal(["before it", "written"], _scene.Received());
     }
 
     private static IEnumerable<byte[]> Envelopes(Guid source, string text, int count) =>

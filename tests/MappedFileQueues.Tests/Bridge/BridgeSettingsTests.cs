@@ -106,6 +106,52 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
         Assert.Contains("bridge.position", health.Entries.Values.Single().Description, StringComparison.Ordinal);
     }
 
+    /// <summary>
+    /// The error was none of a queue, and a right that is missing was not waited for as for the store's own files.
+    /// </summary>
+    [Fact]
+    public async Task Fetch_PlaceFileCannotBeOpened_IsAnErrorOfTheDisk()
+    {
+        await _scene.PublishAsync(BridgeScene.Envelope(Guid.NewGuid(), 0, 0, 64, "one"));
+        using (new MappedFileQueue(new MappedFileQueueOptions { StorePath = _scene.TargetPath }))
+        {
+        }
+
+        string path = Path.Combine(_scene.TargetPath, "bridge.position");
+        Directory.CreateDirectory(path);
+        using CancellationTokenSource limit = new(BridgeScene.Deadline);
+        QueueDiskException error = await Assert.ThrowsAsync<QueueDiskException>(
+            () => new StreamFetcher(_scene.Fetch()).RunAsync(limit.Token));
+        Assert.Equal((path, 21), (error.Path, error.Errno));
+    }
+
+    /// <summary>
+    /// Each look for the store was told as the end of the bridge, and the health check said that it had stopped for good.
+    /// </summary>
+    [Fact]
+    public async Task Host_StoreIsNotThereYet_WaitsForIt()
+    {
+        ServiceCollection services = new();
+        services.AddLogging();
+        services.AddMappedFileQueueForwarder("orders", options => _scene.Fill(options, _scene.SourcePath));
+        services.AddHealthChecks().AddMappedFileQueueBridges();
+        await using ServiceProvider provider = services.BuildServiceProvider();
+        HealthCheckService health = provider.GetRequiredService<HealthCheckService>();
+        IHostedService service = provider.GetServices<IHostedService>()
+            .Single(each => each.GetType().Name == "BridgeService");
+        await service.StartAsync(CancellationToken.None);
+        Eventually.True(
+            () => Status() is { Description: { } text } && text.Contains(_scene.SourcePath, StringComparison.Ordinal),
+            "it tells what it waits for", BridgeScene.Deadline);
+        Assert.Equal(HealthStatus.Degraded, Status().Status);
+
+        _scene.Produce("one");
+        Eventually.True(() => Status().Status == HealthStatus.Healthy, "it runs", BridgeScene.Deadline);
+        await service.StopAsync(CancellationToken.None);
+
+        HealthReportEntry Status() => health.CheckHealthAsync().GetAwaiter().GetResult().Entries.Values.Single();
+    }
+
     /// <summary>Each of these ended the bridge later, with a word about something else, or made it try for ever.</summary>
     [Fact]
     public void New_OptionsCannotWork_SaysWhichOne()
@@ -119,6 +165,10 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
         Refuses("StreamMaxAge", options => options.StreamMaxAge = TimeSpan.Zero);
         Refuses("StreamMaxLength", options => options.StreamMaxLength = 0);
         Refuses("StreamSegmentLength", options => options.StreamSegmentLength = -1);
+        Refuses("StreamSegmentLength", options => options.StreamSegmentLength = 4_000_000_000);
+        Refuses("OnSourceChange", options => options.OnSourceChange = (SourceChangePolicy)2);
+        Refuses("Lock", options => options.Lock = (StreamLockKind)7);
+        Refuses("TimeProvider", options => options.TimeProvider = null!);
         Refuses("DeadLetterPath", options => options.DeadLetterPath = options.StorePath + "/");
         string link = Path.Combine(_scene.Root, "link");
         Directory.CreateSymbolicLink(link, _scene.SourcePath);
@@ -127,6 +177,7 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
         Refuses("ConsumerName", options => options.ConsumerName = "a/b");
         Refuses("ConsumerName", options => options.ConsumerName = "nul");
         Refuses("address", options => options.Brokers = "amqp://host/a/b");
+        Refuses("address", options => options.Brokers = "amqp://host/a/");
         Refuses("address", options => options.Brokers = "amqp://user:12/secret@host");
         Refuses("address", options => options.Brokers = "amqp://user:12?secret@host");
         StreamFetcherOptions fetch = _scene.Fill(new StreamFetcherOptions(), _scene.TargetPath, "amqp://host");

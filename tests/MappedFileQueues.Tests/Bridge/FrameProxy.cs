@@ -79,6 +79,9 @@ internal sealed class FrameProxy : IDisposable
 
     public int Refusals { get; private set; }
 
+    /// <summary>The broker's confirms, also those that became refusals.</summary>
+    public int Confirms => Volatile.Read(ref _confirms);
+
     /// <summary>The messages that the broker has delivered.</summary>
     public int Deliveries { get; private set; }
 

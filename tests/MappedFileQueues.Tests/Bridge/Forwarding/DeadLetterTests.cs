@@ -54,6 +54,71 @@ public sealed class DeadLetterTests(BrokerFixture broker) : IDisposable
         Assert.Equal(["good"], _scene.Received());
     }
 
+    /// <summary>
+    /// A record that is too long with its headers was said to be refused by the broker. Without a store of dead letters, the
+    /// remedy was to raise the broker's limit, which helps nothing.
+    /// </summary>
+    [Fact]
+    public async Task RunOnce_RecordIsTooLongWithItsHeaders_NamesTheLimitThatItIs()
+    {
+        using (MappedFileQueue queue = new(new MappedFileQueueOptions { StorePath = _scene.SourcePath }))
+        {
+            queue.Producer.Produce(
+                new byte[990], new ProduceOptions { Headers = new MessageHeaders { Key = new byte[20] } });
+        }
+
+        StreamForwarderOptions options = _scene.Forward();
+        options.RecordLengthMax = 1000;
+        BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => BridgeScene.OnceAsync(options));
+        Assert.Contains("RecordLengthMax", error.Message, StringComparison.Ordinal);
+        Assert.DoesNotContain("broker", error.Message, StringComparison.Ordinal);
+
+        options.DeadLetterPath = DeadPath;
+        await BridgeScene.OnceAsync(options);
+        using MappedFileReader dead = MappedFileReader.Open(DeadPath);
+        Assert.True(dead.TryRead(out ReadOnlySpan<byte> message));
+        Assert.Contains("longer than the bridge sends", DeadLetter.Parse(message).Error, StringComparison.Ordinal);
+    }
+
+    /// <summary>
+    /// The record that went to the dead letters counted as what the broker lacks, until the next one was there.
+    /// </summary>
+    [Fact]
+    public async Task Run_LastRecordIsADeadLetter_NothingLags()
+    {
+        StreamForwarderOptions options = _scene.Forward();
+        (options.RecordLengthMax, options.DeadLetterPath) = (1000, DeadPath);
+        _scene.Produce("short");
+        StreamForwarder forwarder = new(options);
+        using CancellationTokenSource stop = new(BridgeScene.Deadline);
+        Task running = forwarder.RunAsync(stop.Token);
+        Eventually.True(
+            () => forwarder.GetStatus().Messages == 1 || running.IsCompleted, "the short one is there", BridgeScene.Deadline);
+        _scene.Produce(new string('x', 100_000));
+        Eventually.True(
+            () => (Directory.Exists(DeadPath) && forwarder.GetStatus().LagBytes == 0) || running.IsCompleted, "nothing lags",
+            BridgeScene.Deadline);
+        await stop.CancelAsync();
+        await Assert.ThrowsAnyAsync<OperationCanceledException>(() => running);
+    }
+
+    /// <summary>The second run said at once that the broker refuses the record, and did not offer it.</summary>
+    [Fact]
+    public async Task RunOnce_AgainAfterARefusal_OffersTheRecordAgain()
+    {
+        _scene.SegmentSize = 4 * BrokerFixture.MessageLengthMax;
+        _scene.Produce(new string('x', BrokerFixture.MessageLengthMax + 1000));
+        StreamForwarder forwarder = new(_scene.Forward());
+        using CancellationTokenSource limit = new(BridgeScene.Deadline);
+        for (int run = 1; run <= 2; run++)
+        {
+            long before = forwarder.GetStatus().Attempts;
+            BridgeException error = await Assert.ThrowsAsync<BridgeException>(() => forwarder.RunOnceAsync(limit.Token));
+            Assert.Equal(BridgeFault.Refused, error.Fault);
+            Assert.InRange(forwarder.GetStatus().Attempts - before, 4, int.MaxValue);
+        }
+    }
+
     /// <summary>The forwarder ended with a word about an argument.</summary>
     [Fact]
     public async Task RunOnce_DeadLetterStoreIsTooSmall_StopsAndSaysWhatToDo()
