@@ -204,8 +204,11 @@ static void end_lead(mfq_producer *p) {
     mfqi_wake(p->store, C_FLUSH_SEQUENCE, C_FLUSH_FLAG);
 }
 
-/* Step 1. Ends at a living producer's claim, and at the end of the segment that the tail is in. */
-static mfq_status walk_published(mfq_producer *p, int64_t from, mfq_error *error) {
+/*
+ * Step 1. Ends at a living producer's claim, and at the end of the segment that the tail is in. What is before the goal has been
+ * published, so a free header there is damage, as it is before the tail hint.
+ */
+static mfq_status walk_published(mfq_producer *p, int64_t from, int64_t goal, mfq_error *error) {
     const mfq_reader *r = p->store;
     struct place *walk = &p->walk;
     int64_t length = r->info.segment_length, tail = (int64_t)control(r, C_TAIL), limit = tail - tail % length + length, room;
@@ -217,7 +220,7 @@ static mfq_status walk_published(mfq_producer *p, int64_t from, mfq_error *error
         if (status < 0)
             return status;
         uint64_t header = status == MFQ_OK ? load_header(walk) : 0;
-        if (header == 0 && walk->offset < (int64_t)control(r, C_TAIL)) {
+        if (header == 0 && walk->offset < max64(goal, (int64_t)control(r, C_TAIL))) {
             status = mfqi_reach_header(r, walk, &room, error);
             header = status == MFQ_OK ? load_header(walk) : 0;
             if (status < 0 || header == 0)
@@ -272,7 +275,7 @@ static mfq_status sync_segment(mfq_producer *p, int64_t start, mfq_error *error)
 }
 
 /* Steps 1 to 6 but for the lock. */
-static mfq_status flush_once(mfq_producer *p, mfq_error *error) {
+static mfq_status flush_once(mfq_producer *p, int64_t goal, mfq_error *error) {
     const mfq_reader *r = p->store;
     int64_t length = r->info.segment_length, from = (int64_t)control(r, C_CONFIRMED);
     /* The last leader may have failed: only that process heard of the error. */
@@ -282,7 +285,7 @@ static mfq_status flush_once(mfq_producer *p, mfq_error *error) {
         return mfqi_fail(error, MFQ_E_CORRUPT, from, "Nothing is confirmed in a damaged log: path=%.140s.", r->path);
     /* A mark without a leader: it died, and its range is above confirmed, so it is synced again. */
     __atomic_store_n(control_word(r, C_FLUSH_TARGET), 0, __ATOMIC_RELEASE);
-    mfq_status status = walk_published(p, from, error);
+    mfq_status status = walk_published(p, from, goal, error);
     if (status == MFQ_E_OUT_OF_RANGE)
         return MFQ_OK; /* a removal has overtaken the walk, and raises confirmed */
     int64_t to = p->walk.offset;
@@ -342,6 +345,7 @@ mfq_status mfqi_wait_durable(mfq_producer *p, int64_t goal, mfq_error *error) {
             uint64_t sequence;
             int64_t sleep = mfqi_prepare_sleep(r, C_FLUSH_SEQUENCE, C_FLUSH_FLAG, &sequence);
             leads = try_lead(p);
+            MFQ_STEP("LeaderMet");
             if (leads == 0 && (int64_t)control(r, C_CONFIRMED) == confirmed)
                 mfqi_sleep_on(r, C_FLUSH_SEQUENCE, sequence, min64(min64(pause, sleep), max64(end - mfqi_now_ms(), 0)));
             pause = min64(pause * 2, 100);
@@ -349,7 +353,7 @@ mfq_status mfqi_wait_durable(mfq_producer *p, int64_t goal, mfq_error *error) {
         if (leads < 0)
             return mfqi_fail_disk(r, error, -1, "locks/flush");
         if (leads > 0) {
-            mfq_status status = flush_once(p, error);
+            mfq_status status = flush_once(p, goal, error);
             end_lead(p);
             if (status != MFQ_OK)
                 return status;
@@ -360,7 +364,8 @@ mfq_status mfqi_wait_durable(mfq_producer *p, int64_t goal, mfq_error *error) {
                 wait_at_claim(p, max64(end - mfqi_now_ms(), 0));
         }
         int64_t now = mfqi_now_ms();
-        if (now >= end)
+        /* Another leader may have come to the goal while this thread did not run. */
+        if (now >= end && (int64_t)control(r, C_CONFIRMED) < goal)
             return mfqi_fail(error, MFQ_E_TIMEOUT, goal, "The flush did not end in time: path=%.120s.", r->path);
         if (now - checked >= 1000) {
             mfq_status status = mfqi_check_replaced(r, error);
@@ -374,7 +379,7 @@ mfq_status mfqi_wait_durable(mfq_producer *p, int64_t goal, mfq_error *error) {
 
 /* What was flushed is known to the next opener, unless somebody leads now, who says it himself. */
 void mfqi_end_flushing(mfq_producer *p) {
-    if (p->flushed_to > 0 && p->store->owner == getpid() && try_lead(p) > 0) {
+    if (p->flushed_to > 0 && p->store->owner == getpid() && mfqi_check_replaced(p->store, NULL) == MFQ_OK && try_lead(p) > 0) {
         (void)write_checkpoint(p, p->flushed_to, NULL);
         end_lead(p);
     }

@@ -107,7 +107,7 @@ static mfq_status make_file(mfq_producer *p, const char *name, int64_t blocks, m
     return status;
 }
 
-/* Makes the segment that starts there unless it exists; `blocks` is up to where it certainly has blocks. */
+/* Makes the segment that starts there, unless it exists or was removed; `blocks` is up to where it certainly has blocks. */
 static mfq_status make_segment(mfq_producer *p, int64_t start, int64_t wanted, int64_t *blocks, mfq_error *error) {
     const mfq_reader *r = p->store;
     char name[48];
@@ -126,6 +126,9 @@ static mfq_status make_segment(mfq_producer *p, int64_t start, int64_t wanted, i
         }
         if (errno != ENOENT)
             return mfqi_fail_disk(r, error, start, name);
+        /* It was removed while this producer was stopped. */
+        if (start < (int64_t)control(r, C_LOG_START))
+            return MFQ_OK;
         mfq_status status = make_file(p, name, *blocks, error);
         if (status < 0)
             return status;
@@ -174,6 +177,7 @@ static mfq_status ensure_allocated(mfq_producer *p, int64_t target, mfq_error *e
         uint64_t word = control(r, C_ALLOCATED);
         if (word >= (uint64_t)target)
             return word > (uint64_t)OFFSET_MAX ? mfqi_poisoned(r, error) : MFQ_OK;
+        MFQ_STEP("AllocatedRead");
         int64_t allocated = (int64_t)word, start = allocated - allocated % length, position = allocated - start;
         int64_t step = min64(max64(target - allocated, FIRST_BLOCKS), BLOCK_STEP);
         int64_t next = min64(start + length, (allocated + step + 4095) & ~INT64_C(4095));
@@ -189,6 +193,9 @@ static mfq_status ensure_allocated(mfq_producer *p, int64_t target, mfq_error *e
             struct stat state;
             mfqi_segment_name(name, sizeof name, start);
             int fd = mfqi_open_file(r->directory, name, O_RDWR, &state);
+            /* Others may have filled it since, and a removal taken it. */
+            if (fd < 0 && errno == ENOENT && control(r, C_ALLOCATED) != word)
+                continue;
             if (fd < 0 && errno == ENOENT)
                 return mfqi_fail(error, MFQ_E_CORRUPT, allocated, "A segment is missing: file=%s, path=%.140s.", name, r->path);
             if (fd < 0)

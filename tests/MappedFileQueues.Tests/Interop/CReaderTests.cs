@@ -151,6 +151,30 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
     }
 
     /// <summary>
+    /// The files in a store's folder were removed, and a new store was made there. The producer of the old one, when it closed,
+    /// wrote its checkpoint over the newest one of the new store.
+    /// </summary>
+    [Fact]
+    public void Close_AnotherStoreIsInTheFolder_LeavesItsCheckpointAlone()
+    {
+        using var store = new TempStore();
+        InteropStore.Open(store).Dispose();
+        using ChildProcess run = CLibrary.Start(CLibrary.Checked, "outlive", store.StorePath);
+        run.WaitForLine("opened");
+        foreach (string entry in Directory.GetDirectories(store.StorePath))
+            Directory.Delete(entry, recursive: true);
+        foreach (string entry in Directory.GetFiles(store.StorePath))
+            File.Delete(entry);
+        using (MappedFileQueue queue = InteropStore.Open(store))
+            queue.Producer.Produce(InteropStore.Message(0));
+        byte[] checkpoint = File.ReadAllBytes(store.PathOf("offset", "producer.checkpoint"));
+        run.Input.Close();
+        run.ExpectExit();
+        Assert.Equal(["opened", "flush deleted", "wait deleted"], run.Lines.Take(3));
+        Assert.Equal(checkpoint, File.ReadAllBytes(store.PathOf("offset", "producer.checkpoint")));
+    }
+
+    /// <summary>
     /// Another seed each day: the run prints what it needs to be made again. In memory where that can be had, because consumers
     /// and producers sync.
     /// </summary>

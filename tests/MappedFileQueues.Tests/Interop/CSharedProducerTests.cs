@@ -2,6 +2,7 @@ using System.Diagnostics;
 using System.Globalization;
 using System.Text;
 using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
 using MappedFileQueues.Tests.Crash;
 using MappedFileQueues.Tests.Tool;
 
@@ -245,6 +246,85 @@ public sealed class CSharedProducerTests
         agent.Answer();
         Produce(store, "shared-group", "n", 1);
         Assert.Equal(["a-0", "m 0 !", "n 0 !"], InteropStore.ReadAll(store));
+    }
+
+    /// <summary>Another leader had flushed the message while the waiter was not running; it said that the time was up.</summary>
+    [Fact]
+    public void Produce_FlushedWhileItsTimeRanOut_IsNoTimeout()
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        using PeerAgent agent = PeerAgent.Start();
+        agent.Ask($"open path={store.StorePath} mode=Shared level=Group");
+        agent.Trap("FlushSynced", 1, "stop");
+        agent.Send("append prefix=a what=text");
+        agent.WaitUntilStopped();
+        using ChildProcess waits = CLibrary.StartStopping(
+            "LeaderMet", 1, "produce", store.StorePath, "shared-group-impatient", "m", "0", "1");
+        Eventually.Equal(true, () => ProcFiles.IsStopped(waits.Id));
+        agent.Continue();
+        agent.Answer();
+        Assert.Equal(queue.Producer.Offset, queue.Flush());
+        Thread.Sleep(300);
+        waits.Continue();
+        waits.ExpectExit();
+        Assert.Equal("0", waits.Lines[^1]);
+    }
+
+    /// <summary>
+    /// Damage zeroes the header of the message that is being flushed. No walk comes past it, and the tail hint is there too: the
+    /// flush walked again and again, without a pause and without an end.
+    /// </summary>
+    [Fact]
+    public void Produce_HeaderOfTheMessageIsZeroed_SaysThatTheLogIsDamaged()
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        using ChildProcess run = CLibrary.StartStopping(
+            "Published", 1, "produce", store.StorePath, "shared-group", "m", "0", "1");
+        Eventually.Equal(true, () => ProcFiles.IsStopped(run.Id));
+        // It holds a lock on the file, which .NET would ask for.
+        using (FileStream segment = new(
+            store.PathOf("commitlog", $"{0:D20}.log"), FileMode.Open, FileAccess.Write, FileShare.ReadWrite))
+            segment.Write(new byte[8]);
+        run.Continue();
+        Assert.Equal(1, run.WaitForExit());
+        Assert.Contains("produce: corrupt: The message is appended, but perhaps not on disk. The log is damaged: messages are "
+            + "missing, offset=0,", run.ErrorText, StringComparison.Ordinal);
+    }
+
+    /// <summary>
+    /// A producer is stopped after it has read how far there are blocks; others fill the segment, and a removal takes it. The
+    /// producer said that the log was damaged, or made the removed segment anew, of zeros.
+    /// </summary>
+    [Theory]
+    [InlineData(64 * 1024)]
+    [InlineData(1024 * 1024)]
+    public void Produce_SegmentIsRemovedBeforeItGetsBlocks_ContinuesAtTheTail(int segmentLength)
+    {
+        using var store = new TempStore();
+        using var queue = new MappedFileQueue(new MappedFileQueueOptions
+        {
+            StorePath = store.StorePath,
+            SegmentSize = segmentLength,
+            Durability = DurabilityLevel.PageCache,
+        });
+        using ChildProcess run = CLibrary.StartStopping(
+            "AllocatedRead", 2, "produce", store.StorePath, "shared", "m", "0", "10000");
+        Eventually.Equal(true, () => ProcFiles.IsStopped(run.Id), TimeSpan.FromMinutes(1));
+        for (int i = 0; i < 9; i++)
+            queue.Producer.Produce(new byte[segmentLength / 3]);
+        queue.Flush();
+        queue.Trim(queue.Producer.Offset);
+        string[] before = Segments();
+        run.Continue();
+        run.ExpectExit();
+        Assert.Equal("9999", run.Lines[^1]);
+        Assert.StartsWith("m 9999 ", InteropStore.ReadAll(store)[^1], StringComparison.Ordinal);
+        Assert.Equal(before[0], Segments()[0]);
+
+        string[] Segments() =>
+            [.. Directory.GetFiles(store.PathOf("commitlog"), "*.log").Order(StringComparer.Ordinal)];
     }
 
     private static ChildProcess Hold(TempStore store)
