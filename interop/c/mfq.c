@@ -167,6 +167,14 @@ int mfqi_open_file(int directory, const char *name, int flags, struct stat *stat
     return -1;
 }
 
+/* 0, or -1 with errno. Where a file system has no sync of folders (EINVAL), there is nothing better to do. */
+int mfqi_sync_folder(int fd) {
+    while (fsync(fd) != 0)
+        if (errno != EINTR)
+            return errno == EINVAL ? 0 : -1;
+    return 0;
+}
+
 /* How many bytes there were up to a length; -1 with errno. */
 ssize_t mfqi_read_at(int fd, void *buffer, size_t length, int64_t position) {
     size_t done = 0;

@@ -616,7 +616,7 @@ mfq_status mfq_flush(mfq_reader *r, mfq_error *error) {
     }
     int folder = openat(r->directory, strchr(r->cursor_name + 7, '/') == NULL ? "offset" : "offset/consumers",
         O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int is_synced = folder >= 0 && fsync(folder) == 0;
+    int is_synced = folder >= 0 && mfqi_sync_folder(folder) == 0;
     mfq_status status = is_synced ? MFQ_OK : mfqi_fail_disk(r, error, -1, "offset");
     if (folder >= 0)
         close(folder);

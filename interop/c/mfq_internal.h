@@ -217,6 +217,7 @@ uint32_t mfqi_frame_crc_by_table(uint32_t seed, uint64_t first, const uint8_t *p
 int mfqi_is_same_file(const struct stat *a, const struct stat *b);
 int mfqi_is_in_place(int directory, const char *name, int fd);
 int mfqi_open_file(int directory, const char *name, int flags, struct stat *status);
+int mfqi_sync_folder(int fd);
 ssize_t mfqi_read_at(int fd, void *buffer, size_t length, int64_t position);
 int mfqi_try_flock(int fd, int kind);
 void mfqi_close_fd(const mfq_reader *r, int *fd);

@@ -50,7 +50,7 @@ mfq_status mfqi_flush_names(const mfq_reader *r, int64_t start, mfq_error *error
     int folder = openat(r->directory, "commitlog", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return mfqi_fail_disk(r, error, -1, "commitlog");
-    int code = fsync(folder) == 0 ? 0 : errno;
+    int code = mfqi_sync_folder(folder) == 0 ? 0 : errno;
     close(folder);
     if (code != 0) {
         errno = code;
@@ -95,8 +95,8 @@ static mfq_status make_file(mfq_producer *p, const char *name, int64_t blocks, m
     if (status == MFQ_OK && prepare < 0)
         status = mfqi_fail_lock(r, error, "locks/prepare");
     if (status == MFQ_OK && renameat2(r->directory, temporary, r->directory, name, RENAME_NOREPLACE) != 0) {
-        /* Some file systems cannot; a link never replaces either. */
-        if (errno != EINVAL || linkat(r->directory, temporary, r->directory, name, 0) != 0)
+        /* Some file systems, kernels and sandboxes cannot; a link never replaces either. */
+        if ((errno != EINVAL && errno != ENOSYS && errno != EPERM) || linkat(r->directory, temporary, r->directory, name, 0) != 0)
             status = errno == EEXIST ? MFQ_EMPTY : mfqi_fail_disk(r, error, -1, name);
         (void)unlinkat(r->directory, temporary, 0);
     } else if (status != MFQ_OK) {

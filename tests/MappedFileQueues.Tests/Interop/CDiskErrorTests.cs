@@ -79,6 +79,37 @@ public sealed class CDiskErrorTests
         Assert.Equal(run.Lines.Count, InteropStore.ReadAll(store).Count);
     }
 
+    /// <summary>Old kernels and sandboxes refuse the rename that never replaces; a link is no worse.</summary>
+    [Theory]
+    [InlineData("EINVAL")]
+    [InlineData("ENOSYS")]
+    [InlineData("EPERM")]
+    public void Produce_RenameWithoutReplacingIsRefused_MakesSegmentsByLinks(string error)
+    {
+        using var store = new TempStore(createStoreFolder: true);
+        Vectors.CopyTo(Path.Combine(Vectors.Folder, "in-order"), store.StorePath);
+        using ChildProcess run = Trace(
+            store.StorePath, $"renameat2:error={error}", "produce", store.StorePath, "shared", "m", "0", "300");
+        run.ExpectExit();
+        Assert.StartsWith("m 299 ", InteropStore.ReadAll(store)[^1], StringComparison.Ordinal);
+        Assert.Empty(Directory.GetFiles(store.PathOf("commitlog"), "*.tmp"));
+    }
+
+    /// <summary>
+    /// Some file systems have no sync of folders, which says nothing about the disk. The whole store was poisoned.
+    /// </summary>
+    [Theory]
+    [InlineData("commitlog", "produce", "shared", "m", "0", "300")]
+    [InlineData("offset/consumers", "consume", "c", "1", "1000")]
+    public void Calls_FoldersCannotBeSynced_Work(string folder, string verb, params string[] arguments)
+    {
+        using var store = new TempStore(createStoreFolder: true);
+        Vectors.CopyTo(Path.Combine(Vectors.Folder, "in-order"), store.StorePath);
+        using ChildProcess run = Trace(store.PathOf(folder), "fsync:error=EINVAL", [verb, store.StorePath, .. arguments]);
+        run.ExpectExit();
+        Assert.False(File.Exists(store.PathOf("poison")));
+    }
+
     /// <summary>Starts the library under strace, which lets calls with a path fail.</summary>
     private static ChildProcess Trace(string path, string calls, params IEnumerable<string> arguments)
     {
