@@ -12,6 +12,8 @@
 
 #define NAME_RULE "A consumer's name is up to 100 characters of A-Z a-z 0-9 . _ -, and no device of Windows such as nul"
 
+static int64_t cursor_offset(uint64_t word) { return (int64_t)(word & ~(CURSOR_CHECK | 1)); }
+
 static uint64_t cursor_word(int64_t offset) {
     uint64_t word = (uint64_t)offset | 1;
     return word | ((word * CURSOR_FACTOR) & CURSOR_CHECK);
@@ -21,7 +23,7 @@ static uint64_t cursor_word(int64_t offset) {
 static mfq_status parse_cursor(const mfq_reader *r, uint64_t word, const char *name, int64_t *offset, mfq_error *error) {
     if (word == CURSOR_NEW)
         return MFQ_EMPTY;
-    *offset = (int64_t)(word & ~(CURSOR_CHECK | 1));
+    *offset = cursor_offset(word);
     if (*offset % 8 == 0 && word == cursor_word(*offset))
         return MFQ_OK;
     return mfqi_fail(error, MFQ_E_CORRUPT, -1, "The stored offset is damaged: file=%s, path=%.80s.", name, r->path);
@@ -594,10 +596,20 @@ __attribute__((noinline)) static mfq_status commit_rarely(const mfq_reader *r, i
     return (uint64_t)offset < control(r, C_LOG_START) ? removed(r, offset, error) : MFQ_OK;
 }
 
+/* After a seek back: a removal may not have seen the consumer there. What is refused leaves the offset before. */
+__attribute__((noinline)) static mfq_status commit_back(const mfq_reader *r, int64_t offset, int64_t before, mfq_error *error) {
+    if (store_cursor(r, offset))
+        return MFQ_OK;
+    (void)store_cursor(r, before);
+    return removed(r, offset, error);
+}
+
 mfq_status mfq_commit(mfq_reader *r, mfq_error *error) {
     if (r == NULL || r->cursor == NULL)
         return commit_rarely(r, 0, error);
-    int64_t offset = r->place.offset + r->in_hand;
+    int64_t offset = r->place.offset + r->in_hand, before = cursor_offset(__atomic_load_n(r->cursor, __ATOMIC_RELAXED));
+    if (offset < before)
+        return commit_back(r, offset, before, error);
     __atomic_store_n(r->cursor, cursor_word(offset), __ATOMIC_RELEASE);
     return control(r, C_MAY_WAIT) == 0 && (uint64_t)offset >= control(r, C_LOG_START) ? MFQ_OK
         : commit_rarely(r, offset, error);

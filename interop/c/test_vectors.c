@@ -15,8 +15,8 @@
  *   fork STORE                  what children of fork do with handles, and that each process's own handles release their locks
  *   limits STORE                opens everything with too few descriptors: the answers, and that none is left open
  *   outlive STORE               what handles answer when the store is gone, which is when standard input ends
- *   read-on STORE               reads one message for each line of standard input, after a move to the offset in it: the
- *                               message's offset, or why there is none
+ *   read-on STORE [NAME]        reads one message for each line of standard input, after a move to the offset in it: the
+ *                               message's offset, or why there is none; a consumer commits at a line "commit"
  *
  * Compiled with MFQ_TEST, MFQ_TRAP=STEP:N kills the process when a thread comes to a step of the library for the N-th time;
  * STEP:N:stop stops it there.
@@ -160,12 +160,17 @@ static void attach(const char *path) {
 
 /* ---- follow and consume ---- */
 
+/* Without a name, no consumer. */
+static mfq_status open_reader(const char *path, const char *name, mfq_reader **reader, mfq_error *error) {
+    return name == NULL ? mfq_reader_open(path, MFQ_EARLIEST, reader, error)
+        : mfq_consumer_open(path, name, MFQ_EARLIEST, reader, error);
+}
+
 static int follow(const char *path, const char *name, long count, int timeout_ms) {
     mfq_reader *reader;
     mfq_message message;
     mfq_error error;
-    mfq_status status = name == NULL ? mfq_reader_open(path, MFQ_EARLIEST, &reader, &error)
-        : mfq_consumer_open(path, name, MFQ_EARLIEST, &reader, &error);
+    mfq_status status = open_reader(path, name, &reader, &error);
     if (status != MFQ_OK)
         return report("open", status, &error);
     printf("opened %" PRId64 "\n", mfq_offset(reader));
@@ -557,17 +562,19 @@ static int outlive(const char *path) {
     return 0;
 }
 
-static int read_on(const char *path) {
+static int read_on(const char *path, const char *name) {
     mfq_reader *reader;
     mfq_message message;
     mfq_error error;
-    mfq_status status = mfq_reader_open(path, MFQ_EARLIEST, &reader, &error);
+    mfq_status status = open_reader(path, name, &reader, &error);
     if (status != MFQ_OK)
         return report("open", status, &error);
     char line[64];
     while (fgets(line, sizeof line, stdin) != NULL) {
-        status = line[0] == '\n' ? MFQ_OK : mfq_seek(reader, strtoll(line, NULL, 10), &error);
-        if (status == MFQ_OK)
+        int commits = strcmp(line, "commit\n") == 0;
+        status = commits ? mfq_commit(reader, &error) : line[0] == '\n' ? MFQ_OK
+            : mfq_seek(reader, strtoll(line, NULL, 10), &error);
+        if (status == MFQ_OK && !commits)
             status = mfq_read(reader, &message, &error);
         printf("%s %" PRId64 "\n", mfq_status_name(status), mfq_offset(reader));
         fflush(stdout);
@@ -853,8 +860,8 @@ int main(int count, char **arguments) {
         return run_limits(arguments[2]);
     if (count == 3 && strcmp(arguments[1], "outlive") == 0)
         return outlive(arguments[2]);
-    if (count == 3 && strcmp(arguments[1], "read-on") == 0)
-        return read_on(arguments[2]);
+    if ((count == 3 || count == 4) && strcmp(arguments[1], "read-on") == 0)
+        return read_on(arguments[2], count == 4 ? arguments[3] : NULL);
     if (count == 2 && strcmp(arguments[1], "crc") == 0)
         return compare_crc();
     if (count == 2 && strcmp(arguments[1], "nothing") == 0)

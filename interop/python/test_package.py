@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import importlib.util
 import os
 import random
+import shutil
+import stat
 import struct
 import subprocess
 import sys
@@ -47,6 +50,11 @@ class StoreTests(unittest.TestCase):
             if i == broken:
                 store.flip(offset + 12)
         return self.write(store)
+
+    def case(self, name: str) -> str:
+        if not self.make.CASES:
+            self.make.make_orderly()
+        return self.write(next(store for store in self.make.CASES if store.name == name))
 
     def test_message_outlives_the_reader(self) -> None:
         with mfq.Reader(self.trades(1000)) as reader:
@@ -90,6 +98,46 @@ class StoreTests(unittest.TestCase):
         path = self.trades(1)
         self.assertRaises(mfq.RecoveryNeededError, mfq.Consumer, path, "c")
         self.assertRaises(ValueError, mfq.Consumer, path, "a/b")
+
+    def test_consumer_that_may_not_give_files_away_works(self) -> None:
+        # The owner has no number here, as in a user namespace: the consumer failed, and left lock files that others cannot open.
+        path = self.case("in-order")
+        os.chmod(os.path.join(path, "queue.meta"), 0o660)
+        before = os.listdir("/proc/self/fd")
+        with mock.patch.object(os, "fchown", side_effect=OSError(errno.EINVAL, "")):
+            mfq.Consumer(path, "c").close()
+        for name in ("locks/open", "locks/consumer-c", "offset/consumers/c.cursor"):
+            self.assertEqual(stat.S_IMODE(os.stat(os.path.join(path, name)).st_mode), 0o660, name)
+        os.unlink(os.path.join(path, "locks/consumer-c"))
+        with mock.patch.object(os, "fchmod", side_effect=OSError(errno.EIO, "")):
+            self.assertRaises(OSError, mfq.Consumer, path, "c")
+        self.assertEqual(os.listdir("/proc/self/fd"), before)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_folder_of_locks_belongs_to_the_owner_of_the_store(self) -> None:
+        # Root made it for itself: the owner's processes could make no lock file any more.
+        path = self.case("in-order")
+        shutil.rmtree(os.path.join(path, "locks"))
+        os.chown(os.path.join(path, "queue.meta"), 1234, 5678)
+        self.assertRaises(mfq.RecoveryNeededError, mfq.Consumer, path, "c")
+        for name in ("locks", "locks/open"):
+            made = os.stat(os.path.join(path, name))
+            self.assertEqual((made.st_uid, made.st_gid), (1234, 5678), name)
+
+    def test_folders_that_cannot_be_synced_are_left_alone(self) -> None:
+        with mock.patch.object(os, "fsync", side_effect=OSError(errno.EINVAL, "")):
+            mfq.Consumer(self.case("in-order")).close()
+
+    def test_lock_files_that_were_removed_are_no_other_user(self) -> None:
+        path = self.case("alone-claim")
+        os.unlink(os.path.join(path, "locks/slot-0007"))
+        with mfq.Reader(path) as reader, self.assertRaises(mfq.DeletedError):
+            list(reader)
+
+    def test_error_of_the_disk_is_no_hole(self) -> None:
+        # What may be beyond the end of the log was not looked at.
+        with mock.patch.object(os, "lseek", side_effect=OSError(errno.EIO, "")):
+            self.assertRaises(mfq.RecoveryNeededError, mfq.Consumer, self.case("in-order"), "c")
 
     def test_producer_without_the_library_says_what_it_needs(self) -> None:
         if _library.find() is not None:

@@ -7,8 +7,8 @@
     consume STORE NAME COUNT MS the same as a named consumer that commits each; then prints the stored offset
     hold STORE NAME             opens a consumer, prints "held", and keeps it until standard input ends
     produce STORE MODE WORD FIRST COUNT  appends messages like those of the test program in C, and prints the number of each
-    read-on STORE               reads one message for each line of standard input, after a move to the offset in it: the
-                                message's offset, or why there is none
+    read-on STORE [NAME]        reads one message for each line of standard input, after a move to the offset in it: the
+                                message's offset, or why there is none; a consumer commits at a line "commit"
 """
 
 from __future__ import annotations
@@ -84,9 +84,13 @@ def attach(path: str) -> None:
     print(f"produce {status}")
 
 
+def _open(path: str, name: str | None) -> mfq.Reader:
+    return mfq.Reader(path) if name is None else mfq.Consumer(path, name)
+
+
 def follow(path: str, name: str | None, count: int, seconds: float) -> int:
     try:
-        reader = mfq.Reader(path) if name is None else mfq.Consumer(path, name)
+        reader = _open(path, name)
     except mfq.QueueError as error:
         print(f"open: {error.kind}: {error}", file=sys.stderr)
         return 1
@@ -137,13 +141,17 @@ def produce(path: str, mode: str, word: str, first: int, count: int) -> int:
     return 0
 
 
-def read_on(path: str) -> int:
-    with mfq.Reader(path) as reader:
+def read_on(path: str, name: str | None = None) -> int:
+    with _open(path, name) as reader:
         for line in sys.stdin:
+            status = "ok"
             try:
-                if line.strip():
-                    reader.seek(int(line))
-                status = "empty" if reader.read() is None else "ok"
+                if line == "commit\n":
+                    reader.commit()
+                else:
+                    if line.strip():
+                        reader.seek(int(line))
+                    status = "empty" if reader.read() is None else "ok"
             except mfq.QueueError as error:
                 status = error.kind
             print(f"{status} {reader.offset}", flush=True)
@@ -168,8 +176,8 @@ def main(arguments: list[str]) -> int:
             return hold(path, name)
         case ["produce", path, mode, word, first, count]:
             return produce(path, mode, word, int(first), int(count))
-        case ["read-on", path]:
-            return read_on(path)
+        case ["read-on", path, *name]:
+            return read_on(path, *name)
     print(__doc__, file=sys.stderr)
     return 64
 

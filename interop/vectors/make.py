@@ -506,6 +506,11 @@ def make_orderly() -> None:
     s.extra["locks/slots"] = bytes(7 * 16) + struct.pack("<I", 3) + bytes(65536 - 7 * 16 - 4)
     s.extra["locks/slot-0007"] = b""
     s.claim(100)
+    s = needs("claim-after-padding", "A claim whose owner is dead, after padding.", 0)
+    s.extra["locks/slots"] = bytes(7 * 16) + struct.pack("<I", 3) + bytes(65536 - 7 * 16 - 4)
+    s.extra["locks/slot-0007"] = b""
+    s.pad(40)
+    s.claim(100)
     s = needs("batch", "A batch that is not whole.")
     s.add(b"the first of two", state=IN_BATCH)
     s = needs("dirt", "A byte after the end of the log.", 1)

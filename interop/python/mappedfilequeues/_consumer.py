@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import mmap
@@ -10,13 +11,12 @@ import random
 import time
 
 from . import _system
-from ._reader import EARLIEST, Message, Reader
+from ._reader import _CLAIMED, _IN_BATCH, _LENGTH, EARLIEST, Message, Reader
 from ._store import (ALLOCATED, BOOT, CONFIRMED, CONSUMERS, CORRUPT, CURSOR_NEW, EPOCH, EXCLUSIVE, FLAG, FLUSHED, LOG_START,
-                     MAY_WAIT, META_INODE, OFFSET_MAX, PAGE, POISON, ROOM_FLAG, ROOM_SEQUENCE, STAGE, TAIL, Control, Files,
-                     cursor_word)
+                     MAY_WAIT, META_BIRTH, META_INODE, OFFSET_MAX, PAGE, POISON, ROOM_FLAG, ROOM_SEQUENCE, STAGE, TAIL, Control,
+                     Files, cursor_offset, cursor_word)
 from .errors import CorruptError, DeletedError, FormatError, InUseError, OutOfRangeError, QueueError, RecoveryNeededError
 
-_CLAIMED, _IN_BATCH = 1, 4
 _WALK_SECONDS = 10
 
 #: Locks between machines, and mappings of them, are not dependable there.
@@ -44,7 +44,13 @@ class Consumer(Reader):
     def commit(self) -> None:
         """Everything read so far is done, the last message included. Survives the death of every process."""
         self._check_open()
-        control, offset = self._control, self._offset + self._in_hand
+        control, offset, before = self._control, self._offset + self._in_hand, cursor_offset(self._cursor[0])
+        if offset < before:
+            # After a seek back: a removal may not have seen the consumer there.
+            if not self._store(offset):
+                self._store(before)
+                raise self._removed(offset)
+            return
         self._cursor[0] = cursor_word(offset)
         if control[MAY_WAIT] != 0:
             self._wake_producers()
@@ -65,6 +71,10 @@ class Consumer(Reader):
         folder = os.open(os.path.dirname(self._cursor_name), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=files.directory)
         try:
             os.fsync(folder)
+        except OSError as error:
+            # Where a file system has no sync of folders, there is nothing better to do.
+            if error.errno != errno.EINVAL:
+                raise
         finally:
             os.close(folder)
 
@@ -109,7 +119,9 @@ class Consumer(Reader):
         mode = files.meta_stat.st_mode & 0o666
         try:
             os.mkdir("locks", 0o700, dir_fd=files.directory)
-            os.chmod("locks", mode | ((mode | mode >> 1) & 0o222) >> 1, dir_fd=files.directory)
+            folder = os.open("locks", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=files.directory)
+            self._adopt(folder, mode | ((mode | mode >> 1) & 0o222) >> 1)
+            os.close(folder)
         except FileExistsError:
             pass
         opening = self._lock("locks/open", fcntl.LOCK_EX, 30)
@@ -193,10 +205,11 @@ class Consumer(Reader):
         died at work, and nothing says that memory was lost.
         """
         files, control = self._files, self._control
-        inode = control[META_INODE]
+        inode, birth, own_birth = control[META_INODE], control[META_BIRTH], _system.birth(files.meta_fd)
         if (not files.has_valid_control() or control[STAGE] != 1 or not _system.is_this_boot(control.page[BOOT:BOOT + 16])
                 or control[EXCLUSIVE] != 0 or control[CORRUPT] != 0 or control[FLAG] & POISON
                 or _system.exists(files.directory, "poison") or inode not in (0, files.meta_stat.st_ino)
+                or (birth != own_birth and birth != 0 and own_birth != 0)
                 # Made by an opener that is alone, before anybody takes them.
                 or not _system.exists(files.directory, "locks/slots")
                 or not _system.exists(files.directory, "locks/producers")):
@@ -205,20 +218,18 @@ class Consumer(Reader):
         is_open_batch = False
         deadline = time.monotonic() + _WALK_SECONDS
         try:
-            while (header := walk._reach_header()) != 0:
+            # A claim is seen as such: the walk over messages steps over dead ones.
+            claims = self._other_place(walk._offset)
+            while (header := claims._reach_header()) != 0 and claims._is_plausible(header):
                 # Others wait for `open` meanwhile.
+                if header >> 28 & 7 == _CLAIMED or time.monotonic() > deadline:
+                    return True
+                claims._offset += (header & _LENGTH) + 15 & ~7
+            while (message := walk._find_message()) is not None:
                 if time.monotonic() > deadline:
                     return True
-                # A walk that steps over dead claims would hide this one.
-                if walk._is_plausible(header) and header >> 28 & 7 == _CLAIMED:
-                    return True
-                before = walk._offset
-                message = walk._find_message()
-                if message is None and walk._offset == before:
-                    return True
-                if message is not None:
-                    is_open_batch = walk._reach_header() >> 28 & 7 == _IN_BATCH
-                    walk._offset = message.next_offset
+                is_open_batch = walk._reach_header() >> 28 & 7 == _IN_BATCH
+                walk._offset = message.next_offset
             end, allocated = walk._offset, control[ALLOCATED]
             if is_open_batch or walk._is_passed() or not self._is_frame_start(control[TAIL]):
                 return True
@@ -254,16 +265,19 @@ class Consumer(Reader):
                 fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=files.directory)
             except FileExistsError:
                 continue
-            self._adopt(fd)
+            self._adopt(fd, files.meta_stat.st_mode & 0o666)
             return fd
 
-    def _adopt(self, fd: int) -> None:
+    def _adopt(self, fd: int, mode: int) -> None:
         meta = self._files.meta_stat
         try:
-            os.fchown(fd, meta.st_uid if os.geteuid() == 0 else -1, meta.st_gid)
-        except PermissionError:
-            pass
-        os.fchmod(fd, meta.st_mode & 0o666)
+            # Not allowed, or without a number in this user namespace; the mode is what counts.
+            with contextlib.suppress(OSError):
+                os.fchown(fd, meta.st_uid if os.geteuid() == 0 else -1, meta.st_gid)
+            os.fchmod(fd, mode)
+        except OSError:
+            os.close(fd)
+            raise
 
     def _try_lock(self, name: str, kind: int) -> int:
         """A descriptor that holds the lock; -1 when another open holds it."""
@@ -323,8 +337,8 @@ class Consumer(Reader):
         except FileNotFoundError:
             pass
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory)
+        self._adopt(fd, self._files.meta_stat.st_mode & 0o666)
         try:
-            self._adopt(fd)
             page = CURSOR_NEW.to_bytes(8, "little") + bytes(PAGE - 8)
             if os.pwrite(fd, page, 0) != PAGE:
                 raise OSError(errno.ENOSPC, "No space left on device", temporary)

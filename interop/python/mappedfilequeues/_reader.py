@@ -15,7 +15,7 @@ from typing import Any
 from . import _crc, _headers, _library, _system
 from ._headers import Headers
 from ._store import (ALLOCATED, EPOCH, FENCE, FLAG, OFFSET_MAX, POISON, POLLERS, SEQUENCE, TAIL, Control, Files)
-from .errors import CorruptError, InUseError, OutOfRangeError, RecoveryNeededError
+from .errors import CorruptError, DeletedError, InUseError, OutOfRangeError, RecoveryNeededError
 
 #: The first message that there still is.
 EARLIEST = -1
@@ -540,7 +540,7 @@ class Reader:
             held = _system.is_locked(files.directory, f"locks/slot-{slot:04}", fcntl.LOCK_SH)
             if held is None:
                 if _system.exists(files.directory, "locks/slots"):
-                    raise InUseError(f"Lock files were removed: path={files.path}.", offset)
+                    raise DeletedError(f"Lock files were removed: path={files.path}.", offset)
                 held = _system.is_locked(files.directory, "queue.meta", fcntl.LOCK_EX)
             if held:
                 return False
@@ -602,11 +602,7 @@ class Reader:
 
     def _continue_after_cut(self) -> None:
         epoch, lowest = self._epoch_now(), OFFSET_MAX
-        try:
-            names = os.listdir(os.path.join(self._files.path, "salvage"))
-        except FileNotFoundError:
-            names = []
-        for name in names:
+        for name in self._files._list("salvage"):
             match = re.fullmatch(r"[0-9]+-from-([0-9]{1,20})-epoch-([0-9]{1,18})\.cut", name)
             if match and int(match[2]) > self._epoch:
                 lowest = min(lowest, int(match[1]))

@@ -23,7 +23,7 @@ CURSOR_NEW = int.from_bytes(b"MFQ-NONE", "little")
 # Words of the control page.
 BOOT, EPOCH, STAGE, FLUSHED, TAIL, CONFIRMED, ALLOCATED = 24, 40, 56, 64, 128, 256, 384
 SEQUENCE, FLAG, LOG_START, MAY_WAIT, EXCLUSIVE, FENCE = 512, 640, 768, 776, 1024, 1280
-POLLERS, CORRUPT, ROOM_SEQUENCE, ROOM_FLAG, CONSUMERS, META_INODE = 1792, 1920, 3072, 3200, 3328, 3968
+POLLERS, CORRUPT, ROOM_SEQUENCE, ROOM_FLAG, CONSUMERS, META_INODE, META_BIRTH = 1792, 1920, 3072, 3200, 3328, 3968, 3976
 
 
 @dataclass(frozen=True)
@@ -232,8 +232,9 @@ class Files:
             while begin < end:
                 try:
                     begin = max(begin, os.lseek(fd, begin, os.SEEK_DATA))
-                except OSError:
-                    return False
+                except OSError as error:
+                    # ENXIO: nothing but a hole.
+                    return error.errno != errno.ENXIO
                 data = os.pread(fd, min(1 << 16, end - begin), begin) if begin < end else b""
                 if not data or data.count(0) != len(data):
                     return bool(data)
@@ -320,7 +321,7 @@ class Files:
     def parse_cursor(self, word: int, name: str) -> int | None:
         if word == CURSOR_NEW:
             return None
-        offset = word & ((1 << 57) - 2)
+        offset = cursor_offset(word)
         if offset % 8 == 0 and word == cursor_word(offset):
             return offset
         raise CorruptError(f"The stored offset is damaged: consumer={name!r}, word=0x{word:016x}, path={self.path}.")
@@ -330,6 +331,11 @@ class Files:
         names = [""] if _system.exists(self.directory, "offset/consumer.cursor") else []
         found = [name[:-7] for name in self._list("offset/consumers") if re.fullmatch(r"[a-z0-9._-]{1,100}\.cursor", name)]
         return names + sorted(name for name in found if not _DEVICE.fullmatch(name))
+
+
+def cursor_offset(word: int) -> int:
+    """The offset that the word of a cursor file holds, whether or not the word is whole."""
+    return word & (1 << 57) - 2
 
 
 def cursor_word(offset: int) -> int:

@@ -17,6 +17,7 @@ MADV_POPULATE_READ = 22
 
 _NUMBERS = {"x86_64": (202, 324, 319), "aarch64": (98, 283, 279)}
 _F_OFD_SETLK = 37
+_AT_EMPTY_PATH, _STATX_BTIME = 0x1000, 0x800
 _FUTEX_WAIT, _FUTEX_WAKE = 0, 1
 _GLOBAL_EXPEDITED, _REGISTER_GLOBAL_EXPEDITED = 1 << 1, 1 << 2
 
@@ -212,6 +213,16 @@ def is_this_boot(stored: bytes) -> bool:
     if stored in (boot, boot_id):
         return True
     return stored[:8] == boot[:8] if boot[:8] != boot_id[:8] else boot_id != bytes(16) and stored[8:] == boot_id[8:]
+
+
+def birth(fd: int) -> int:
+    """When the file was made, as the control page has it: 100 ns since 0001-01-01 UTC; 0 where the system does not tell."""
+    state = ctypes.create_string_buffer(256)
+    if (not hasattr(_libc, "statx") or _libc.statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, state) != 0
+            or not struct.unpack_from("<I", state)[0] & _STATX_BTIME):
+        return 0
+    seconds, nanoseconds = struct.unpack_from("<qI", state, 80)
+    return int((seconds + 62135596800) * 10_000_000 + nanoseconds // 100)
 
 
 def file_system(fd: int) -> int:

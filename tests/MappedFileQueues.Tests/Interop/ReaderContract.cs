@@ -114,6 +114,70 @@ public abstract class ReaderContract(int followCount, int roomCount)
         Assert.Equal(Enumerable.Range(0, roomCount).Select(InteropStore.Text), consumer.Lines.Skip(1).SkipLast(1));
     }
 
+    /// <summary>
+    /// A consumer went back, and a removal took what is there before it committed. The commit was refused, but had stored the
+    /// offset: nobody could open the consumer any more.
+    /// </summary>
+    [Fact]
+    public void Commit_WhereItWentBackToIsRemoved_KeepsTheOffsetBefore()
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        for (int i = 0; i < 5; i++)
+            queue.Producer.Produce(new byte[40_000]);
+        queue.Flush();
+        using (ChildProcess consumer = Start("read-on", store.StorePath, "back"))
+        {
+            for (int i = 0; i < 4; i++)
+                Ask(consumer, "", $"ok {i * 65536}");
+            Ask(consumer, "commit", "ok 196608");
+            Ask(consumer, "65536", "ok 65536");
+            Ask(consumer, "commit", "ok 65536");
+            Ask(consumer, "196608", "ok 196608");
+            Ask(consumer, "commit", "ok 196608");
+            Ask(consumer, "0", "ok 0");
+            queue.Trim(131072);
+            Ask(consumer, "commit", "removed 0");
+            consumer.Input.Close();
+            consumer.ExpectExit();
+        }
+
+        using ChildProcess again = Start("read-on", store.StorePath, "back");
+        Ask(again, "", "ok 262144");
+
+        static void Ask(ChildProcess process, string line, string answer)
+        {
+            int before = process.Lines.Count;
+            process.Input.WriteLine(line);
+            process.Input.Flush();
+            Assert.Equal(answer, process.WaitForLine(_ => true, fromIndex: before));
+        }
+    }
+
+    /// <summary>
+    /// A copy may get the inode that its source had. Python's consumer joined it, where everybody else wants a new epoch first.
+    /// </summary>
+    [Fact]
+    public void Attach_MetaPageWasMadeAtAnotherTime_NeedsARecovery()
+    {
+        using var store = new TempStore();
+        InteropStore.Open(store).Dispose();
+        using (FileStream control = File.Open(store.PathOf("control"), FileMode.Open, FileAccess.ReadWrite))
+        {
+            byte[] birth = new byte[8];
+            control.Position = 3976;
+            control.ReadExactly(birth);
+            Assert.SkipUnless(birth.Any(value => value != 0), "The file system does not tell when a file was made");
+            birth[2] ^= 1;
+            control.Position = 3976;
+            control.Write(birth);
+        }
+
+        using ChildProcess run = StartProducer("attach", store.StorePath);
+        run.ExpectExit();
+        Assert.Equal(["consume recovery 0", "produce recovery"], run.Lines.Skip(1));
+    }
+
     /// <summary>Starts the reader's test program.</summary>
     private protected abstract ChildProcess Start(params IEnumerable<string> arguments);
 
