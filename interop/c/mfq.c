@@ -51,23 +51,11 @@ mfq_status mfqi_fail_disk(const mfq_reader *r, mfq_error *error, int64_t offset,
 }
 
 const char *mfq_status_name(mfq_status status) {
-    switch (status) {
-    case MFQ_OK: return "ok";
-    case MFQ_EMPTY: return "empty";
-    case MFQ_E_NOT_FOUND: return "not-found";
-    case MFQ_E_FORMAT: return "format";
-    case MFQ_E_CORRUPT: return "corrupt";
-    case MFQ_E_OUT_OF_RANGE: return "removed";
-    case MFQ_E_DISK: return "disk";
-    case MFQ_E_IN_USE: return "in-use";
-    case MFQ_E_RECOVERY: return "recovery";
-    case MFQ_E_DELETED: return "deleted";
-    case MFQ_E_ARGUMENT: return "argument";
-    case MFQ_E_NO_MEMORY: return "no-memory";
-    case MFQ_E_FENCED: return "fenced";
-    case MFQ_E_TIMEOUT: return "timeout";
-    }
-    return "unknown";
+    /* From MFQ_EMPTY down to MFQ_E_TIMEOUT. */
+    static const char *const names[] = {"empty", "ok", "not-found", "format", "corrupt", "removed", "disk", "in-use", "recovery",
+        "deleted", "argument", "no-memory", "fenced", "timeout"};
+    size_t index = (size_t)(MFQ_EMPTY - (int)status);
+    return index < sizeof names / sizeof names[0] ? names[index] : "unknown";
 }
 
 /* ---- CRC-32C ---- */
@@ -283,27 +271,19 @@ mfq_status mfqi_check_replaced(const mfq_reader *r, mfq_error *error) {
 
 /* ---- the boot ---- */
 
-static int hex_value(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
-
 static void find_boot(mfq_reader *r) {
     static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
     char text[64] = {0};
-    uint8_t raw[16] = {0};
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    uint8_t raw[16];
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC), count = 0;
     if (fd >= 0) {
-        ssize_t length = mfqi_read_at(fd, text, 36, 0);
+        (void)mfqi_read_at(fd, text, 36, 0);
         close(fd);
-        int digits = 0;
-        for (int i = 0; i < (int)length && digits < 32; i++) {
-            int value = hex_value(text[i]);
-            if (value >= 0) {
-                raw[digits / 2] = (uint8_t)(raw[digits / 2] << 4 | value);
-                digits++;
-            }
-        }
-        for (int i = 0; digits == 32 && i < 16; i++)
-            r->boot_id[i] = raw[order[i]];
     }
+    for (const char *at = text; count < 16 && sscanf(at, "%2hhx", &raw[count]) == 1; count++)
+        at += at[2] == '-' ? 3 : 2;
+    for (int i = 0; count == 16 && i < 16; i++)
+        r->boot_id[i] = raw[order[i]];
     memcpy(r->boot, r->boot_id, 16);
 
     /* Memory without a name is in a tmpfs of the kernel's own, whose id is random and as old as the boot. */
@@ -800,9 +780,9 @@ mfq_status mfqi_look_at_claim(const mfq_reader *r, const struct place *p, uint64
 
 /*
  * The frame of the next message from the place on, over padding and dead claims. MFQ_EMPTY at the end; CLAIM_MET at a living
- * claim. With `walks`, payloads are not verified and every claim is stepped over. The place stays before the message.
+ * claim, and with `stops_at_claims` at a dead one too. The place stays before the message.
  */
-int mfqi_find_message(const mfq_reader *r, struct place *p, int walks, mfq_message *message, int64_t *frame,
+int mfqi_find_message(const mfq_reader *r, struct place *p, int stops_at_claims, mfq_message *message, int64_t *frame,
     mfq_error *error) {
     int64_t zero_at = -1;
     while (1) {
@@ -826,10 +806,8 @@ int mfqi_find_message(const mfq_reader *r, struct place *p, int walks, mfq_messa
             return mfqi_corrupt(r, p, error, "an impossible header");
         uint32_t low = (uint32_t)header, length = low & LENGTH_MASK, state = state_of(header);
         int64_t size = frame_length(length), at = p->offset - p->segment.start;
-        if (state == CLAIMED && walks) {
-            p->offset += size;
-            continue;
-        }
+        if (state == CLAIMED && stops_at_claims)
+            return CLAIM_MET;
         if (state == CLAIMED) {
             status = mfqi_look_at_claim(r, p, header, error);
             if (status == MFQ_EMPTY)
@@ -849,25 +827,23 @@ int mfqi_find_message(const mfq_reader *r, struct place *p, int walks, mfq_messa
             p->offset += size;
             continue;
         }
-        if (!walks || (low & EXTENDED) != 0) {
-            if (at + size > p->bound) {
-                status = mfqi_raise_bound(r, p, p->bound, at + size, min64(p->limit, at + size + next_step(p)), error);
-                if (status != MFQ_OK)
-                    return status;
-            }
-            const uint8_t *payload = p->segment.base + at + HEADER;
-            size_t block = 0;
-            if (!walks && mfqi_frame_crc(r->seed, p->offset, low, payload, length) != (uint32_t)(header >> 32))
-                return mfqi_corrupt(r, p, error, "a wrong checksum");
-            if ((low & EXTENDED) != 0 && (length < 8 || !mfqi_parse_block(word_at(payload), length, &block)))
-                return mfqi_corrupt(r, p, error, "an impossible header block");
-            if (r->info.is_struct && length - block != (size_t)r->info.struct_size)
-                return mfqi_corrupt(r, p, error, "a message of another length");
-            message->data = payload + block;
-            message->length = length - block;
-            message->block = block == 0 ? NULL : payload;
-            message->block_length = block;
+        if (at + size > p->bound) {
+            status = mfqi_raise_bound(r, p, p->bound, at + size, min64(p->limit, at + size + next_step(p)), error);
+            if (status != MFQ_OK)
+                return status;
         }
+        const uint8_t *payload = p->segment.base + at + HEADER;
+        size_t block = 0;
+        if (mfqi_frame_crc(r->seed, p->offset, low, payload, length) != (uint32_t)(header >> 32))
+            return mfqi_corrupt(r, p, error, "a wrong checksum");
+        if ((low & EXTENDED) != 0 && (length < 8 || !mfqi_parse_block(word_at(payload), length, &block)))
+            return mfqi_corrupt(r, p, error, "an impossible header block");
+        if (r->info.is_struct && length - block != (size_t)r->info.struct_size)
+            return mfqi_corrupt(r, p, error, "a message of another length");
+        message->data = payload + block;
+        message->length = length - block;
+        message->block = block == 0 ? NULL : payload;
+        message->block_length = block;
         message->offset = p->offset;
         message->next = p->offset + size;
         *frame = size;
@@ -934,33 +910,16 @@ static int64_t epoch_now(const mfq_reader *r) {
     return epoch == r->epoch || mfqi_is_cold_block_valid(r) ? epoch : r->epoch;
 }
 
-/* Digits, without a sign; gives what follows them, NULL where there are none or too many. */
-static const char *parse_number(const char *text, int64_t *value) {
-    const char *at = text;
-    for (*value = 0; at != NULL && *at >= '0' && *at <= '9'; at++) {
-        if (*value > (INT64_MAX - 9) / 10)
-            return NULL;
-        *value = *value * 10 + (*at - '0');
-    }
-    return at == text ? NULL : at;
-}
-
-static const char *parse_word(const char *text, const char *word) {
-    size_t length = strlen(word);
-    return text != NULL && strncmp(text, word, length) == 0 ? text + length : NULL;
-}
-
 /* The lowest offset at which the log was cut since the epoch that the reader knows, as salvage/ tells it; -1 with errno. */
 static int64_t find_cut(const mfq_reader *r) {
     DIR *folder = mfqi_open_folder(r->directory, "salvage");
     int64_t lowest = folder == NULL && errno != ENOENT ? -1 : INT64_MAX;
     for (struct dirent *entry; (entry = mfqi_next_entry(folder)) != NULL;) {
-        int64_t start, tail, epoch;
-        const char *at = parse_number(entry->d_name, &start);
-        at = parse_number(parse_word(at, "-from-"), &tail);
-        at = parse_number(parse_word(at, "-epoch-"), &epoch);
-        if (at != NULL && strcmp(at, ".cut") == 0 && epoch > r->epoch)
-            lowest = min64(lowest, tail);
+        char tail[21], epoch[19];
+        int end = 0;
+        if (sscanf(entry->d_name, "%*[0-9]-from-%20[0-9]-epoch-%18[0-9].cut%n", tail, epoch, &end) == 2 && end > 0
+            && entry->d_name[end] == '\0' && strtoll(epoch, NULL, 10) > r->epoch)
+            lowest = min64(lowest, strtoll(tail, NULL, 10));
     }
     lowest = folder != NULL && errno != 0 ? -1 : lowest;
     if (folder != NULL)

@@ -252,14 +252,15 @@ static int are_readers_within(const mfq_reader *r, int64_t end) {
         && are_within(r, "offset/groups", ".group", read_group, end);
 }
 
-/* Whether the log ends at or after everything that was seen published, in whole batches, and nothing is after its end. */
+/* Whether the log has no claim, ends at or after all that was seen published, in whole batches, and nothing is after its end. */
 static int is_log_clean(mfq_reader *r, int64_t deadline) {
     struct place p;
     mfq_message message;
     int64_t frame, length = r->info.segment_length;
     int status = MFQ_OK, is_open_batch = 0;
     mfqi_begin_place(&p, max64(mfqi_find_log_start(r), r->checkpoint));
-    while (mfqi_now_ms() < deadline && (status = mfqi_find_message(r, &p, 0, &message, &frame, NULL)) == MFQ_OK) {
+    while (mfqi_now_ms() < deadline && (status = mfqi_find_message(r, &p, 1, &message, &frame, NULL)) == MFQ_OK) {
+        MFQ_STEP("RecoveryWalked");
         is_open_batch = state_of(load_header(&p)) == IN_BATCH;
         p.offset += frame;
     }
@@ -292,7 +293,6 @@ static int is_log_clean(mfq_reader *r, int64_t deadline) {
  * nothing says that memory was lost. A walk of more than 10 s counts as a recovery: others wait for `open` meanwhile.
  */
 static int needs_recovery(mfq_reader *r) {
-    struct place p;
     int64_t deadline = mfqi_now_ms() + 10000;
     if (!mfqi_is_cold_block_valid(r) || control(r, C_STAGE) != 1 || !mfqi_is_this_boot(r, r->control + C_BOOT)
         || control(r, C_EXCLUSIVE) != 0 || control(r, C_CORRUPT) != 0 || mfqi_is_poisoned(r)
@@ -300,21 +300,8 @@ static int needs_recovery(mfq_reader *r) {
         /* Made by an opener that is alone, before anybody takes them. */
         || faccessat(r->directory, "locks/slots", F_OK, 0) != 0 || faccessat(r->directory, "locks/producers", F_OK, 0) != 0)
         return 1;
-    /* A claim is seen as such: a walk that steps over dead ones would hide it. */
-    mfqi_begin_place(&p, max64(mfqi_find_log_start(r), r->checkpoint));
-    int has_claim = 0;
-    while (!has_claim) {
-        int64_t room;
-        MFQ_STEP("RecoveryWalked");
-        uint64_t header = mfqi_reach_header(r, &p, &room, NULL) == MFQ_OK ? load_header(&p) : 0;
-        if (header == 0 || !is_plausible(header, room))
-            break;
-        has_claim = state_of(header) == CLAIMED || mfqi_now_ms() >= deadline;
-        p.offset += frame_length((uint32_t)header & LENGTH_MASK);
-    }
-    mfqi_leave(r, &p);
     uint64_t tail = control(r, C_TAIL);
-    return has_claim || tail > (uint64_t)OFFSET_MAX || mfqi_is_frame_start(r, (int64_t)tail, NULL) != MFQ_OK
+    return tail > (uint64_t)OFFSET_MAX || mfqi_is_frame_start(r, (int64_t)tail, NULL) != MFQ_OK
         || !is_log_clean(r, deadline);
 }
 

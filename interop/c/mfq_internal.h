@@ -247,7 +247,8 @@ mfq_status mfqi_reach_header(const mfq_reader *r, struct place *p, int64_t *room
 int mfqi_parse_block(uint64_t first, size_t room, size_t *length);
 int mfqi_is_locked(const mfq_reader *r, const char *name, int kind, int *is_missing);
 mfq_status mfqi_look_at_claim(const mfq_reader *r, const struct place *p, uint64_t claim, mfq_error *error);
-int mfqi_find_message(const mfq_reader *r, struct place *p, int walks, mfq_message *message, int64_t *frame, mfq_error *error);
+int mfqi_find_message(const mfq_reader *r, struct place *p, int stops_at_claims, mfq_message *message, int64_t *frame,
+    mfq_error *error);
 mfq_status mfqi_is_frame_start(const mfq_reader *r, int64_t offset, mfq_error *error);
 mfq_status mfqi_find_start(const mfq_reader *r, int64_t start, int64_t *offset, mfq_error *error);
 int mfqi_is_registered(void);

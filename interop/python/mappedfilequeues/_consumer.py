@@ -11,7 +11,7 @@ import random
 import time
 
 from . import _system
-from ._reader import _CLAIMED, _IN_BATCH, _LENGTH, EARLIEST, Message, Reader
+from ._reader import _IN_BATCH, EARLIEST, Message, Reader
 from ._store import (ALLOCATED, BOOT, CONFIRMED, CONSUMERS, CORRUPT, CURSOR_NEW, EPOCH, EXCLUSIVE, FLAG, FLUSHED, LOG_START,
                      MAY_WAIT, META_BIRTH, META_INODE, OFFSET_MAX, PAGE, POISON, ROOM_FLAG, ROOM_SEQUENCE, STAGE, TAIL, Control,
                      Files, cursor_offset, cursor_word)
@@ -218,20 +218,14 @@ class Consumer(Reader):
         is_open_batch = False
         deadline = time.monotonic() + _WALK_SECONDS
         try:
-            # A claim is seen as such: the walk over messages steps over dead ones.
-            claims = self._other_place(walk._offset)
-            while (header := claims._reach_header()) != 0 and claims._is_plausible(header):
+            while (message := walk._find_message(stops_at_claims=True)) is not None:
                 # Others wait for `open` meanwhile.
-                if header >> 28 & 7 == _CLAIMED or time.monotonic() > deadline:
-                    return True
-                claims._offset += (header & _LENGTH) + 15 & ~7
-            while (message := walk._find_message()) is not None:
                 if time.monotonic() > deadline:
                     return True
                 is_open_batch = walk._reach_header() >> 28 & 7 == _IN_BATCH
                 walk._offset = message.next_offset
             end, allocated = walk._offset, control[ALLOCATED]
-            if is_open_batch or walk._is_passed() or not self._is_frame_start(control[TAIL]):
+            if walk._is_at_claim or is_open_batch or walk._is_passed() or not self._is_frame_start(control[TAIL]):
                 return True
             if end < max(control[TAIL], control[CONFIRMED], control[FLUSHED]) or allocated > OFFSET_MAX:
                 return True

@@ -467,8 +467,8 @@ class Reader:
             payload += bytes(-len(payload) & 7)
         return _crc.crc32c(crc, payload)
 
-    def _find_message(self) -> Message | None:
-        """The next message, over padding and dead claims; the offset stays before it."""
+    def _find_message(self, stops_at_claims: bool = False) -> Message | None:
+        """The next message, over padding and dead claims, at which it may stop instead; the offset stays before it."""
         self._is_at_claim = False
         zero_at = -1
         while True:
@@ -489,7 +489,7 @@ class Reader:
             length, state = low & _LENGTH, low >> 28 & 7
             size = length + 15 & ~7
             if state == _CLAIMED:
-                if not self._settle_claim(header):
+                if stops_at_claims or not self._settle_claim(header):
                     self._is_at_claim = True
                     return None
                 continue
