@@ -543,7 +543,7 @@ void mfqi_begin_place(struct place *p, int64_t offset) {
 
 /*
  * Opens and maps the segment of the place's offset. MFQ_EMPTY: there is none yet. The shared flock keeps the file from being
- * recycled while it is mapped; after the lock, the name must still mean this file.
+ * recycled while it is mapped.
  */
 static mfq_status enter(const mfq_reader *r, struct place *p, mfq_error *error) {
     char name[48];
@@ -554,20 +554,11 @@ static mfq_status enter(const mfq_reader *r, struct place *p, mfq_error *error) 
         return MFQ_EMPTY;
     mfqi_segment_name(name, sizeof name, start);
     for (int tries = 0;; tries++) {
-        fd = mfqi_open_file(r->directory, name, p->repairs ? O_RDWR : O_RDONLY, &status);
-        if (fd < 0 && errno == ENOENT)
+        fd = mfqi_open_locked(r, name, p->repairs ? O_RDWR : O_RDONLY, LOCK_SH, &status);
+        if (fd >= 0 || errno == ENOENT)
             break;
-        if (fd < 0)
+        if (errno != EWOULDBLOCK)
             return mfqi_fail_disk(r, error, p->offset, name);
-        int taken = mfqi_try_flock(fd, LOCK_SH);
-        if (taken < 0) {
-            mfqi_fail_disk(r, error, p->offset, name);
-            close(fd);
-            return MFQ_E_DISK;
-        }
-        if (taken > 0 && mfqi_is_in_place(r->directory, name, fd))
-            break;
-        mfqi_close_fd(r, &fd);
         if (tries == 1000)
             return mfqi_fail(error, MFQ_E_IN_USE, p->offset, "A segment is locked: file=%s, path=%.120s.", name, r->path);
         mfqi_sleep_ms(1);
@@ -719,21 +710,10 @@ static uint32_t generation_now(const mfq_reader *r, uint32_t owner) {
 /* 1 when another open holds the file's lock, 0 when not or when the file is missing, -1 with errno. */
 int mfqi_is_locked(const mfq_reader *r, const char *name, int kind, int *is_missing) {
     struct stat status;
-    for (int tries = 0; tries < 1000; tries++) {
-        int fd = mfqi_open_file(r->directory, name, O_RDONLY, &status);
-        *is_missing = fd < 0 && errno == ENOENT;
-        if (fd < 0)
-            return *is_missing ? 0 : -1;
-        int taken = mfqi_try_flock(fd, kind);
-        int in_place = taken > 0 && mfqi_is_in_place(r->directory, name, fd);
-        mfqi_close_fd(r, &fd);
-        if (taken < 0)
-            return -1;
-        if (taken == 0 || in_place)
-            return taken == 0;
-    }
-    errno = EAGAIN;
-    return -1;
+    int fd = mfqi_open_locked(r, name, O_RDONLY, kind, &status), is_free = fd >= 0;
+    *is_missing = !is_free && errno == ENOENT;
+    mfqi_close_fd(r, &fd);
+    return is_free || *is_missing ? 0 : errno == EWOULDBLOCK ? 1 : -1;
 }
 
 /*

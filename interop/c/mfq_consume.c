@@ -115,26 +115,35 @@ int mfqi_open_or_make(const mfq_reader *r, const char *name, struct stat *status
     return -1;
 }
 
-/* A descriptor that holds the lock; -1 when another open holds it (errno 0) or on an error. */
-int mfqi_try_lock(const mfq_reader *r, const char *name, int kind) {
-    struct stat status;
+/*
+ * A descriptor that holds the file's lock; -1 with errno, which is EWOULDBLOCK when another open holds it. First the lock, then
+ * the look: between open and flock the name may have come to mean another file. O_CREAT makes a file that is missing.
+ */
+int mfqi_open_locked(const mfq_reader *r, const char *name, int flags, int kind, struct stat *status) {
+    int code = EWOULDBLOCK;
     for (int tries = 0; tries < 1000; tries++) {
-        int fd = mfqi_open_or_make(r, name, &status);
+        int fd = (flags & O_CREAT) != 0 ? mfqi_open_or_make(r, name, status) : mfqi_open_file(r->directory, name, flags, status);
         if (fd < 0)
             return -1;
         int taken = mfqi_try_flock(fd, kind);
-        /* Between open and flock the name may have come to mean another file. */
         if (taken > 0 && mfqi_is_in_place(r->directory, name, fd))
             return fd;
-        int code = errno;
+        code = taken < 0 ? errno : EWOULDBLOCK;
         mfqi_close_fd(r, &fd);
-        if (taken <= 0) {
-            errno = taken == 0 ? 0 : code;
-            return -1;
-        }
+        if (taken <= 0)
+            break;
     }
-    errno = EAGAIN;
+    errno = code;
     return -1;
+}
+
+/* The same for a lock file; errno is 0 when another open holds it. */
+int mfqi_try_lock(const mfq_reader *r, const char *name, int kind) {
+    struct stat status;
+    int fd = mfqi_open_locked(r, name, O_RDWR | O_CREAT, kind, &status);
+    if (fd < 0 && errno == EWOULDBLOCK)
+        errno = 0;
+    return fd;
 }
 
 int mfqi_lock(const mfq_reader *r, const char *name, int kind, int64_t patience_ms) {

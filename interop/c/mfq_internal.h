@@ -258,6 +258,7 @@ void mfqi_sleep_on(const mfq_reader *r, int sequence_at, uint64_t sequence, int6
 /* mfq_consume.c: locks, attaching, waking */
 void mfqi_adopt(const mfq_reader *r, int fd, mode_t mode);
 int mfqi_open_or_make(const mfq_reader *r, const char *name, struct stat *status);
+int mfqi_open_locked(const mfq_reader *r, const char *name, int flags, int kind, struct stat *status);
 int mfqi_try_lock(const mfq_reader *r, const char *name, int kind);
 int mfqi_lock(const mfq_reader *r, const char *name, int kind, int64_t patience_ms);
 int mfqi_lock_range(int fd, short type, int64_t patience_ms);

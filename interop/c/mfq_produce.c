@@ -228,20 +228,13 @@ static mfq_status enter_for_writing(mfq_producer *p, int64_t offset, mfq_error *
         if (offset > OFFSET_MAX)
             return mfqi_poisoned(r, error);
         mfqi_segment_name(name, sizeof name, start);
-        int fd = mfqi_open_file(r->directory, name, O_RDWR, &state);
-        if (fd < 0 && errno != ENOENT)
-            return mfqi_fail_disk(r, error, offset, name);
-        int taken = fd < 0 ? 1 : mfqi_try_flock(fd, LOCK_SH);
-        if (taken < 0) {
-            status = mfqi_fail_disk(r, error, offset, name);
-            mfqi_close_fd(r, &fd);
-            return status;
-        }
-        if (fd >= 0 && (taken == 0 || !mfqi_is_in_place(r->directory, name, fd))) {
-            mfqi_close_fd(r, &fd);
+        int fd = mfqi_open_locked(r, name, O_RDWR, LOCK_SH, &state);
+        if (fd < 0 && errno == EWOULDBLOCK) {
             mfqi_sleep_ms(1);
             continue;
         }
+        if (fd < 0 && errno != ENOENT)
+            return mfqi_fail_disk(r, error, offset, name);
         /* Read after the segment was opened: retention may have removed it while this producer was stopped. */
         if (start < (int64_t)control(r, C_LOG_START)) {
             mfqi_close_fd(r, &fd);
