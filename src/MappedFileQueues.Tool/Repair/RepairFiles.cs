@@ -1,5 +1,6 @@
 using MappedFileQueues.Format.Groups;
 using MappedFileQueues.Log.GroupFiles;
+using MappedFileQueues.Log.Sequences;
 
 namespace MappedFileQueues.Tool.Repair;
 
@@ -116,12 +117,14 @@ internal sealed class RepairFiles(HeldDirectory directory, StoreMeta meta, DateT
 
     /// <summary>
     /// The offsets at which other files say that a frame begins. Padding begins anew at each: the next opener walks from the
-    /// checkpoint and would cut the log off inside a frame, and a consumer begins at its cursor.
+    /// checkpoint and would cut the log off inside a frame, a consumer begins at its cursor, and a producer with an id is looked
+    /// for from its file's offset on.
     /// </summary>
     private IEnumerable<long> NamedOffsets()
     {
         using var checkpoint = new CheckpointFile(directory, meta.StoreId);
-        return CursorFile.ReadAll(directory).Select(cursor => cursor.Offset).Append(checkpoint.Read()?.Offset).OfType<long>();
+        return CursorFile.ReadAll(directory).Select(cursor => cursor.Offset).Append(checkpoint.Read()?.Offset).OfType<long>()
+            .Concat(ProducerSettlement.Read(directory, meta).Select(producer => producer.Offset));
     }
 
     /// <summary>A copy of the file's length: zeros at its end are not written, and belong to it all the same.</summary>

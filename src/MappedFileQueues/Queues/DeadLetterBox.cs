@@ -44,6 +44,8 @@ internal sealed class DeadLetterBox(
         try
         {
             _queue ??= Open(segmentSize);
+            // Dispose may have come before there was anything to close.
+            ObjectDisposedException.ThrowIf(_isDisposed, this);
             int blockLength = new HeaderFields(headers).BlockLength;
             byte[] bytes = letter.ToBytes(letterLengthMax - blockLength - DeadLetter.RepetitionLengthMax);
             MappedFileProducer producer = _queue.Producer;

@@ -2,6 +2,10 @@ using System.Runtime.CompilerServices;
 using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Format.Groups;
+using MappedFileQueues.Log.GroupFiles;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Groups;
@@ -217,6 +221,32 @@ public abstract class GroupContract : IDisposable
         await Assert.ThrowsAnyAsync<OperationCanceledException>(async () => await ended);
     }
 
+    /// <summary>
+    /// A returned message that another member has in hand left the hint that one is due. Whoever waited without a thread looked
+    /// again and again, as long as that one worked: two threads, without a pause.
+    /// </summary>
+    [Fact]
+    public async Task WaitToConsumeAsync_ReturnedMessageIsInAnothersHand_Sleeps()
+    {
+        GroupQueue queue = Open();
+        using Member holder = queue.OpenMember();
+        using Member waiter = Open().OpenMember();
+        queue.Produce(1);
+        Assert.Equal(1, holder.Consume(Deadline));
+        holder.Reject(holder.MessageOffset);
+        Assert.Equal(1, holder.Consume(Deadline));
+
+        ValueTask<bool> waits = waiter.WaitToConsumeAsync(Deadline);
+
+        Guid storeId = queue.GetInfo().StoreId;
+        using (HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_store.StorePath, create: false, mode: null)!)
+        using (MappedRegion region = GroupFile.MapForReading(directory, storeId, StoreNames.Group("workers"))!)
+            Eventually.Equal(GroupLayout.NoneDue, () => new GroupTable(region).EarliestDue);
+        queue.Produce(2);
+        Assert.True(await waits);
+        Assert.Equal([2], waiter.Drain());
+    }
+
     [Fact]
     public void Consume_SegmentsRoll_FindsAllInOrder()
     {
@@ -415,6 +445,14 @@ public abstract class GroupContract : IDisposable
         Assert.Throws<InvalidOperationException>(() => member.TryConsume(out _));
         Assert.Equal(0, member.UnacknowledgedCount);
         Assert.Equal([1, 2], member.Drain());
+        // Nobody was given it that time. It counted, and the letter told of more deliveries than there may be.
+        Guid storeId = queue.GetInfo().StoreId;
+        using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_store.StorePath, create: false, mode: null)!;
+        using MappedRegion region = GroupFile.MapForReading(directory, storeId, StoreNames.Group("workers"))!;
+        List<int> deliveries = [];
+        foreach ((_, LeaseState state) in new GroupTable(region).Singles)
+            deliveries.Add(state.Kind == LeaseKind.Waiting ? state.Deliveries : 0);
+        Assert.Equal([1], deliveries);
     }
 
     [Fact]

@@ -309,6 +309,73 @@ public sealed class IdempotentProducerTests : IDisposable
     }
 
     /// <summary>
+    /// The log is read once for all producers that are behind, from the least of their offsets on. One that damage had put into
+    /// the middle of a message ended the reading of that segment, and the others' sequences went with it.
+    /// </summary>
+    [Fact]
+    public void Trim_OffsetOfAnotherProducerIsWithinAMessage_ForgetsNothing()
+    {
+        using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false, DurabilityLevel.PageCache);
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+        using (MappedFileIdempotentProducer other = queue.OpenProducer("other"))
+        {
+            other.TryProduce(new byte[100], 1);
+            for (ulong sequence = 1; sequence <= 20; sequence++)
+                producer.TryProduce(new byte[100], sequence);
+        }
+
+        long second;
+        using (MappedFileReader reader = MappedFileReader.Open(_store.StorePath))
+        {
+            Assert.True(reader.TryRead(out _) && reader.TryRead(out _));
+            second = reader.MessageOffset;
+        }
+
+        foreach (string id in new[] { "orders", "other" })
+        {
+            using FileStream file = new(
+                _store.PathOf("offset", "producers", $"{id}.producer"), FileMode.Open, FileAccess.Write, FileShare.ReadWrite);
+            file.Position = ProducerLayout.OffsetAt;
+            file.Write(BitConverter.GetBytes(id == "other" ? 16L : second));
+            file.Position = ProducerLayout.SequenceAt;
+            file.Write(new byte[16]);
+        }
+
+        for (int i = 0; i < 100; i++)
+            queue.Producer.Produce(new byte[100]);
+        Assert.True(queue.Trim(long.MaxValue) > 4096);
+        using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
+        Assert.Equal(20ul, again.LastSequence);
+    }
+
+    /// <summary>
+    /// The end of a producer that had gone moved on with the log, and its file never came to it: each removal read its segments
+    /// and synced the file, for ever.
+    /// </summary>
+    [Fact]
+    public void Trim_ProducerHasGone_IsSoonPassedOver()
+    {
+        using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false, DurabilityLevel.PageCache);
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+            producer.TryProduce(new byte[100], 1);
+        List<long> known = [];
+        for (int round = 0; round < 90; round++)
+        {
+            for (int i = 0; i < 40; i++)
+                queue.Producer.Produce(new byte[100]);
+            queue.Flush();
+            queue.Trim(long.MaxValue);
+            known.Add(Known(queue).Offset);
+        }
+
+        // Up to 64 segments had names when it was closed.
+        Assert.Equal(known[75], known[^1]);
+        Assert.True(IsClosed(queue));
+        using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
+        Assert.Equal(1ul, again.LastSequence);
+    }
+
+    /// <summary>
     /// With a producer that had gone, a removal read the whole log, at 1 GiB in 1 to 2.5 s, and no process could open the store
     /// meanwhile.
     /// </summary>

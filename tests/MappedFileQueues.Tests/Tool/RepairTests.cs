@@ -257,6 +257,41 @@ public sealed class RepairTests : IDisposable
         }
     }
 
+    /// <summary>
+    /// What is named is a frame's start afterwards, also what a producer's file names: it was within the padding, and the id was
+    /// refused in a store that was called whole.
+    /// </summary>
+    [Fact]
+    public void Repair_SegmentOfAProducersOffsetIsMissing_TheProducerContinues()
+    {
+        using (MappedFileQueue queue = new(new() { StorePath = _temp.StorePath, SegmentSize = SegmentSize }))
+        using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
+        {
+            for (ulong sequence = 1; sequence <= Count; sequence++)
+                producer.TryProduce(new byte[100], sequence);
+        }
+
+        const int Before = 155;
+        long offset = 0;
+        using (MappedFileReader reader = MappedFileReader.Open(_temp.StorePath))
+        {
+            for (int i = 0; i <= Before && reader.TryRead(out _); i++)
+                offset = reader.MessageOffset;
+        }
+
+        Assert.NotEqual(0, offset % SegmentSize);
+        string path = _temp.PathOf("offset/producers/orders.producer");
+        Write(path, ProducerLayout.OffsetAt, BitConverter.GetBytes(offset));
+        Write(path, ProducerLayout.SequenceAt, BitConverter.GetBytes((ulong)Before));
+        Write(path, ProducerLayout.SequenceCopyAt, BitConverter.GetBytes((ulong)Before));
+        File.Delete(_temp.PathOf($"commitlog/{offset / SegmentSize * SegmentSize:D20}.log"));
+        ToolRun.Of("repair", _temp.StorePath, "--apply").Expect(0);
+
+        using MappedFileQueue after = new(new() { StorePath = _temp.StorePath });
+        using MappedFileIdempotentProducer again = after.OpenProducer("orders");
+        Assert.Equal((ulong)Count, again.LastSequence);
+    }
+
     private static void CopyFolder(string from, string to)
     {
         foreach (string folder in Directory.GetDirectories(from, "*", SearchOption.AllDirectories).Prepend(from))

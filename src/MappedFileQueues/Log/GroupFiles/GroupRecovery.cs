@@ -12,8 +12,8 @@ namespace MappedFileQueues.Log.GroupFiles;
 /// table                   saved copy    after deaths                  after a power loss, in a log that ends at a tail
 /// whole                   whole         its owners are forgotten      both are made anew of the copy, with nothing at or after
 /// whole                   bad, missing  its owners are forgotten      the tail; bad copy: the group is refused until it is reset
-/// bad                     whole         made anew of the copy         as above
-/// bad                     bad           refused until it is reset     the same
+/// bad, beyond the log     whole         made anew of the copy         as above
+/// bad, beyond the log     bad           refused until it is reset     the same
 /// missing                 any           no group: the copy goes
 /// </code>
 /// After a power loss the table is not believed: its pages are of different moments. The copy is clamped on disk too, because
@@ -33,8 +33,9 @@ internal sealed class GroupRecovery(HeldDirectory directory, Guid storeId, TimeP
         RemoveLeftovers();
         foreach (string name in GroupFile.Names(directory))
         {
-            bool isBelieved = !isAfterPowerLoss || PlantedFaults.Has(PlantedFault.GroupLiveBelievedAfterCut);
-            if (!(isBelieved && TryForgetOwners(name)) && !TryMakeAnew(name, tail, epoch, countMessages) && isAfterPowerLoss)
+            bool isAstray = isAfterPowerLoss && !PlantedFaults.Has(PlantedFault.GroupLiveBelievedAfterCut);
+            if ((isAstray || !TryForgetOwners(name, tail, out isAstray)) && !TryMakeAnew(name, tail, epoch, countMessages)
+                && (isAfterPowerLoss || isAstray))
                 Refuse(name);
         }
     }
@@ -65,8 +66,12 @@ internal sealed class GroupRecovery(HeldDirectory directory, Guid storeId, TimeP
     }
 
     /// <summary>Nobody holds anything any longer: in place, and the same however often it is begun.</summary>
-    private bool TryForgetOwners(string name)
+    /// <param name="name">The group.</param>
+    /// <param name="tail">The end of the log.</param>
+    /// <param name="isAstray">Whether it speaks of messages beyond the log: it would pass over those that come there.</param>
+    private bool TryForgetOwners(string name, long tail, out bool isAstray)
     {
+        isAstray = false;
         string file = StoreNames.Group(name);
         try
         {
@@ -77,6 +82,10 @@ internal sealed class GroupRecovery(HeldDirectory directory, Guid storeId, TimeP
             GroupTable table = new(region);
             // Words that cannot be: its members would refuse it for ever.
             GroupScan.FindFloor(table, file);
+            GroupScan.ReadNext(table, file, out _, out long end);
+            isAstray = end > tail;
+            if (isAstray)
+                return false;
             if (!PlantedFaults.Has(PlantedFault.GroupGenerationReset))
                 ForgetOwners(table);
             return true;

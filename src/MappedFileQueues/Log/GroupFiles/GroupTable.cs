@@ -161,10 +161,26 @@ internal sealed unsafe class GroupTable(MappedRegion region)
         }
     }
 
-    /// <summary>A scan that began when the hint said <paramref name="from"/> has found a later one.</summary>
-    // P54 full: only what was read before the scan; pairs with P54 acquire in EarliestDue.
-    public void RaiseEarliestDue(long from, long to) =>
-        SharedWord.CompareExchange(Word(GroupLayout.EarliestDueAt), (ulong)from, (ulong)to);
+    /// <summary>
+    /// A scan that began when the hint said <paramref name="from"/> has found a later one. Whoever has given a message back since
+    /// then may have found the hint low, and left it.
+    /// </summary>
+    /// <param name="from">The hint before the scan.</param>
+    /// <param name="to">The earliest due that it has found.</param>
+    /// <param name="givenBack"><see cref="GivenBack"/> before the scan.</param>
+    public void RaiseEarliestDue(long from, long to, long givenBack)
+    {
+        // P54 full: only what was read before the scan; pairs with P54 acquire in EarliestDue.
+        if (SharedWord.CompareExchange(Word(GroupLayout.EarliestDueAt), (ulong)from, (ulong)to) && GivenBack != givenBack)
+            LowerEarliestDue(from);
+    }
+
+    /// <summary>How many messages wait again, or did; counted before the hint is lowered for them.</summary>
+    // P54 acquire: pairs with P54 full in CountGivenBack.
+    public long GivenBack => (long)SharedWord.ReadAcquire(Word(GroupLayout.GivenBackAt));
+
+    public void CountGivenBack() =>
+        SharedWord.Add(Word(GroupLayout.GivenBackAt), 1); // P54 full: after the single waits; pairs with P54 acquire in GivenBack.
 
     /// <summary>Ranges below it were used.</summary>
     public int UsedRanges => (int)Math.Min((uint)Used, GroupLayout.RangeCount);

@@ -246,6 +246,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
     {
         while (true)
         {
+            long givenBack = table.GivenBack;
             long earliest = table.EarliestDue;
             if (earliest > nowMs)
                 return false;
@@ -266,7 +267,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
 
             if (found < 0)
             {
-                table.RaiseEarliestDue(earliest, later);
+                table.RaiseEarliestDue(earliest, later, givenBack);
                 return false;
             }
 
@@ -282,15 +283,24 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
         }
     }
 
-    /// <summary>Whether a returned message may be taken now.</summary>
+    /// <summary>Whether a returned message may be taken now. Otherwise the hint is right afterwards, for those that wait.</summary>
     public bool IsAnyDue(long nowMs)
     {
+        long givenBack = table.GivenBack;
+        long earliest = table.EarliestDue;
+        if (earliest > nowMs)
+            return false;
+        long later = GroupLayout.NoneDue;
         foreach ((int single, LeaseState state) in table.Singles)
         {
-            if (state.Kind == LeaseKind.Waiting && table.Due(single).DueFor(state.Tag) <= nowMs)
+            if (state.Kind != LeaseKind.Waiting)
+                continue;
+            later = Math.Min(later, table.Due(single).DueFor(state.Tag));
+            if (later <= nowMs)
                 return true;
         }
 
+        table.RaiseEarliestDue(earliest, later, givenBack);
         return false;
     }
 
@@ -502,8 +512,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
     private void Returned(long dueMs)
     {
         ProtocolSteps.Reach(ProtocolStep.GroupReturned);
+        table.CountGivenBack();
         table.LowerEarliestDue(dueMs);
-        table.Add(GroupLayout.GivenBackAt, 1);
         store.Wake.WakeIfAwaited();
         // Members that see only what is on disk.
         store.FlushWake.WakeIfAwaited();

@@ -75,9 +75,11 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
     {
         int count = 0;
         _reader.BeginLongCall();
+        bool hasBegun = false;
         try
         {
             BeginTaking();
+            hasBegun = true;
             bool isAlone = false;
             while (!isAlone && count < destination.Length
                 && TryTakeLeases(destination.Length - count, count == 0 ? timeout : null, cancellationToken, out int leases))
@@ -91,7 +93,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
                 }
             }
         }
-        catch
+        catch when (hasBegun)
         {
             // The caller hears of none of them, unless it is the first one that is damaged: that stays in hand.
             GiveBackCall(_call, keepsShown: count == 0);
@@ -210,7 +212,7 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
 
     private bool IsMessageThereNow()
     {
-        if (_leases.Table.EarliestDue != GroupLayout.NoneDue && _leases.IsAnyDue(_clock.NowMs))
+        if (_leases.IsAnyDue(_clock.NowMs))
             return true;
         _leases.ReadNext(out long end);
         Span<long> offset = stackalloc long[1];
@@ -622,8 +624,8 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         }
         catch
         {
-            // It comes again in a while; the next call gets others.
-            GiveBack(lease, 0, _clock.NowMs + (long)s_letterPause.TotalMilliseconds, counts: true);
+            // It comes again in a while; the next call gets others. Nobody was given it.
+            GiveBack(lease, 0, _clock.NowMs + (long)s_letterPause.TotalMilliseconds, counts: false);
             throw;
         }
 

@@ -64,7 +64,7 @@ internal static class ProducerSettlement
 
             durable = Math.Min(durable, limit + meta.SegmentLength);
             if (behind.Count > 0)
-                Settle(new SequenceScan(directory, meta), behind, limit, durable, FindEnd(directory, meta));
+                Settle(directory, meta, behind, limit, durable);
         }
         finally
         {
@@ -116,17 +116,21 @@ internal static class ProducerSettlement
         LogStartSearch.List(directory, meta) is { Count: > 0 } segments ? segments.Max + meta.SegmentLength : long.MaxValue;
 
     private static void Settle(
-        SequenceScan scan, List<(ProducerFile File, PlatformLock? Held)> behind, long limit, long durable, long end)
+        HeldDirectory directory, StoreMeta meta, List<(ProducerFile File, PlatformLock? Held)> behind, long limit, long durable)
     {
+        long end = FindEnd(directory, meta);
         Dictionary<ulong, ulong> highest = [];
         foreach ((ProducerFile file, _) in behind)
             highest[file.Id] = 0;
         long to = behind.Exists(producer => producer.Held is not null) ? Math.Max(limit, durable) : limit;
-        scan.Run(behind.Min(producer => producer.File.Known.Offset), to, highest);
+        // From the start of its segment: a damaged offset of one producer is no frame's start, and what follows is the others'.
+        long from = meta.StartOf(behind.Min(producer => producer.File.Known.Offset));
+        new SequenceScan(directory, meta).Run(from, to, highest);
         foreach ((ProducerFile file, PlatformLock? held) in behind)
         {
             file.Raise(highest[file.Id], to);
-            if (held is not null)
+            // Only once: an end that moves on with the log is never reached.
+            if (held is not null && file.End == long.MaxValue)
                 file.Close(end);
             file.Sync();
         }

@@ -1,3 +1,10 @@
+using MappedFileQueues.Format;
+using MappedFileQueues.Format.Groups;
+using MappedFileQueues.Log.GroupFiles;
+using MappedFileQueues.Memory;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
+
 namespace MappedFileQueues.Tests.Crash.Groups;
 
 /// <summary>
@@ -161,6 +168,46 @@ public sealed class GroupCutTests : IDisposable
         using MappedFileGroupMember again = after.OpenGroupMember("workers", s_options);
         Assert.Equal(["m-2:1", "m-3:1", "m-4:1"], TakeAll(again));
         Assert.Equal(0, after.GetInfo().Epoch);
+    }
+
+    /// <summary>
+    /// The last hand-out was beyond the last segment, as in a table that is younger than its log. It was believed, and everything
+    /// that came up to there was passed over without a word.
+    /// </summary>
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public void Deaths_TableIsBeyondTheLog_NothingIsPassedOver(bool isSavedWhole)
+    {
+        Guid storeId;
+        using (MappedFileQueue queue = _store.Open())
+        {
+            Append(queue, 0, 5);
+            using MappedFileGroupMember member = queue.OpenGroupMember("workers", s_options);
+            Take(member, 2);
+            member.Acknowledge();
+            storeId = queue.GetInfo().StoreId;
+        }
+
+        using (HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_store.Path, create: false, mode: null)!)
+        using (MappedRegion region = GroupFile.MapForReading(directory, storeId, StoreNames.Group("workers"))!)
+        {
+            using FileStream file = new(GroupPath, FileMode.Open, FileAccess.Write, FileShare.ReadWrite);
+            file.Position = GroupLayout.RecordAt(new GroupTable(region).Next.Record) + GroupLayout.EndIn;
+            file.Write(BitConverter.GetBytes(1L << 32));
+        }
+
+        if (!isSavedWhole)
+            File.WriteAllBytes(SavedPath, new byte[100]);
+        using MappedFileQueue after = _store.Open();
+        if (!isSavedWhole)
+        {
+            Assert.Throws<QueueCorruptException>(() => after.OpenGroupMember("workers", s_options));
+            return;
+        }
+
+        using MappedFileGroupMember again = after.OpenGroupMember("workers", s_options);
+        Assert.Equal(["m-2:1", "m-3:1", "m-4:1"], TakeAll(again));
     }
 
     /// <summary>
