@@ -333,12 +333,9 @@ public sealed class IdempotentProducerTests : IDisposable
 
         foreach (string id in new[] { "orders", "other" })
         {
-            using FileStream file = new(
-                _store.PathOf("offset", "producers", $"{id}.producer"), FileMode.Open, FileAccess.Write, FileShare.ReadWrite);
-            file.Position = ProducerLayout.OffsetAt;
-            file.Write(BitConverter.GetBytes(id == "other" ? 16L : second));
-            file.Position = ProducerLayout.SequenceAt;
-            file.Write(new byte[16]);
+            ChangeWord(ProducerLayout.OffsetAt, id == "other" ? 64 : second, id);
+            ChangeWord(ProducerLayout.SequenceAt, 0, id);
+            ChangeWord(ProducerLayout.SequenceCopyAt, 0, id);
         }
 
         for (int i = 0; i < 100; i++)
@@ -646,9 +643,9 @@ public sealed class IdempotentProducerTests : IDisposable
         return read;
     }
 
-    private void ChangeWord(int position, long value)
+    private void ChangeWord(int position, long value, string id = "orders")
     {
-        string path = _store.PathOf("offset", "producers", "orders.producer");
+        string path = _store.PathOf("offset", "producers", $"{id}.producer");
         byte[] page = File.ReadAllBytes(path);
         System.Buffers.Binary.BinaryPrimitives.WriteInt64LittleEndian(page.AsSpan(position), value);
         File.WriteAllBytes(path, page);
