@@ -14,8 +14,6 @@ internal abstract unsafe class ForwardingServices(OperatingSystemServices inner)
     public sealed override HeldDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true) =>
         inner.OpenDirectory(path, create, mode, ownerOnly) is { } directory ? Wrap(directory) : null;
 
-    public override ReadableFile? TryOpenForReading(string path) => inner.TryOpenForReading(path);
-
     public override bool RegisterForBarrier() => inner.RegisterForBarrier();
 
     public override bool BarrierOtherProcesses() => inner.BarrierOtherProcesses();

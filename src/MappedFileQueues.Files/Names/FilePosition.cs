@@ -1,7 +1,7 @@
 using System.Diagnostics.CodeAnalysis;
 using System.Globalization;
+using MappedFileQueues.Files.Names;
 using MappedFileQueues.Memory;
-using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Files;
 

@@ -1,7 +1,7 @@
 using System.Runtime.CompilerServices;
+using MappedFileQueues.Files.Names;
 using MappedFileQueues.Files.Reading;
 using MappedFileQueues.Files.Reading.Blocks;
-using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Files;
 

@@ -1,7 +1,6 @@
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Files.Reading;
 using MappedFileQueues.Files.Reading.Blocks;
-using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Files;
 

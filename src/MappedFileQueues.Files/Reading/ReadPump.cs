@@ -1,6 +1,6 @@
 using System.Runtime.CompilerServices;
+using MappedFileQueues.Files.Names;
 using MappedFileQueues.Files.Reading.Blocks;
-using MappedFileQueues.Platform;
 using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Files.Reading;

@@ -1,4 +1,5 @@
 using System.Buffers;
+using MappedFileQueues.Files.Reading.Blocks;
 using MappedFileQueues.Packs;
 using MappedFileQueues.Packs.Format;
 using MappedFileQueues.Packs.Writing;
@@ -158,7 +159,7 @@ internal static class AddCommand
         reason = "It is gone";
         try
         {
-            using ReadableFile? opened = CurrentPlatform.Services.TryOpenForReading(SystemPath.Full(file.Path));
+            using ReadableFile? opened = ReadableFile.TryOpen(file.Path);
             if (opened is null)
                 return null;
             long length = opened.Length;

@@ -1,4 +1,5 @@
 using System.Text.Json;
+using MappedFileQueues.Files.Reading.Blocks;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 
@@ -125,7 +126,7 @@ internal static class ExportCommand
             return true;
         try
         {
-            CurrentPlatform.Services.TryOpenForReading(file)?.Dispose();
+            ReadableFile.TryOpen(file)?.Dispose();
             return false;
         }
         catch (QueueDiskException error)

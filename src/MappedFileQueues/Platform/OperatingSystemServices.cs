@@ -36,17 +36,6 @@ internal abstract class OperatingSystemServices
     /// </summary>
     public abstract HeldDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true);
 
-    /// <summary>
-    /// Opens a file for reading. A missing file is a <see cref="QueueNotFoundException"/>. Anything but a regular file (a
-    /// directory, a named pipe, a device) is an error too, because it has no positions to read ahead from; Portable recognizes
-    /// only directories.
-    /// </summary>
-    public ReadableFile OpenForReading(string path) => TryOpenForReading(path) ?? throw new QueueNotFoundException(
-        $"Cannot open the file for reading: path={path}, errno={DiskErrors.ENOENT}. Check the path.", Path.GetFullPath(path));
-
-    /// <summary>The same; null when the file is missing.</summary>
-    public abstract ReadableFile? TryOpenForReading(string path);
-
     /// <summary>Registers this process for <see cref="BarrierOtherProcesses"/>; false where the system has no such
     /// call.</summary>
     public abstract bool RegisterForBarrier();

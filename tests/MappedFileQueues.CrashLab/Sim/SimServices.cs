@@ -54,8 +54,6 @@ internal sealed unsafe class SimServices(SimDisk disk, string bootId, bool hasFe
         return new SimDirectory(this);
     }
 
-    public override ReadableFile? TryOpenForReading(string path) => s_linux.TryOpenForReading(path);
-
     public override bool RegisterForBarrier() => hasFence;
 
     public override bool BarrierOtherProcesses()

@@ -1,5 +1,5 @@
 using System.Runtime.InteropServices;
-using MappedFileQueues.Platform;
+using MappedFileQueues.Files.Reading.Blocks;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Files;

@@ -18,7 +18,6 @@ internal enum DiskCall
     Deleted,
     Lock,
     List,
-    OpenForReading,
 }
 
 /// <summary>
@@ -92,12 +91,6 @@ internal sealed class FaultyDisk : ForwardingServices
     {
         lock (_lock)
             (_failed, _wasTold) = (name, false);
-    }
-
-    public override ReadableFile? TryOpenForReading(string path)
-    {
-        Reach(DiskCall.OpenForReading, Path.GetFileName(path));
-        return base.TryOpenForReading(path);
     }
 
     protected override HeldDirectory Wrap(HeldDirectory directory) => new FaultyDirectory(this, directory);

@@ -1,5 +1,4 @@
 using MappedFileQueues.Files.Names;
-using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Files.Reading.Blocks;
 

@@ -69,7 +69,7 @@ internal sealed class FileSequence
         FileMark mark = position?.File ?? default;
         for (int tries = 0; ; tries++)
         {
-            ReadableFile? head = CurrentPlatform.Services.TryOpenForReading(_path);
+            ReadableFile? head = ReadableFile.TryOpen(_path);
             if (head is not null && (mark == default || head.Mark == mark))
                 return head;
             using HeldDirectory? folder = OpenFolder(out string name);
@@ -96,7 +96,7 @@ internal sealed class FileSequence
     {
         for (int tries = 0; tries < TriesMax; tries++)
         {
-            ReadableFile? head = CurrentPlatform.Services.TryOpenForReading(_path);
+            ReadableFile? head = ReadableFile.TryOpen(_path);
             ReadableFile? next = null;
             try
             {
@@ -219,7 +219,7 @@ internal sealed class FileSequence
     /// <summary>Null when the name means another file by now, or none.</summary>
     private static ReadableFile? OpenIfSame(string path, ulong inode)
     {
-        ReadableFile? file = CurrentPlatform.Services.TryOpenForReading(path);
+        ReadableFile? file = ReadableFile.TryOpen(path);
         if (file is null || file.Mark?.Inode == inode)
             return file;
         file.Dispose();
@@ -361,7 +361,7 @@ internal sealed class FileSequence
 
     private bool IsStill(ReadableFile? head)
     {
-        using ReadableFile? now = CurrentPlatform.Services.TryOpenForReading(_path);
+        using ReadableFile? now = ReadableFile.TryOpen(_path);
         return now?.Mark == head?.Mark;
     }
 

@@ -1,6 +1,3 @@
-using MappedFileQueues.Platform;
-using MappedFileQueues.Platform.Choice;
-
 namespace MappedFileQueues.Files.Reading.Blocks;
 
 /// <summary>What is read: a file, and where its successors come from.</summary>
@@ -13,7 +10,7 @@ internal sealed record FileSource(ReadableFile First, FileSequence? Sequence)
     {
         ArgumentException.ThrowIfNullOrEmpty(path);
         if (!options.FollowRolls && options.ResumeAt is null)
-            return new FileSource(CurrentPlatform.Services.OpenForReading(path), null);
+            return new FileSource(ReadableFile.Open(path), null);
         if (options is { FollowRolls: true, MapBlocks: true })
             throw new ArgumentException("Blocks of a file that is rolled cannot be mapped: FollowRolls=true, MapBlocks=true.");
         FileSequence sequence = new(path);

@@ -1,5 +1,4 @@
 using System.Diagnostics.CodeAnalysis;
-using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Files.Reading.Blocks;
 

@@ -48,9 +48,6 @@ internal sealed unsafe class LinuxServices : OperatingSystemServices
     }
 
     /// <inheritdoc/>
-    public override ReadableFile? TryOpenForReading(string path) => LinuxReadableFile.TryOpenFile(SystemPath.Full(path));
-
-    /// <inheritdoc/>
     public override bool RegisterForBarrier() => _isRegistered.Value;
 
     /// <inheritdoc/>

@@ -44,9 +44,6 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
     }
 
     /// <inheritdoc/>
-    public override ReadableFile? TryOpenForReading(string path) => PortableReadableFile.TryOpenFile(SystemPath.Full(path));
-
-    /// <inheritdoc/>
     public override bool RegisterForBarrier() => false;
 
     /// <inheritdoc/>

@@ -1,7 +1,6 @@
 using System.Diagnostics;
 using MappedFileQueues.Files;
 using MappedFileQueues.Files.Reading.Blocks;
-using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Tests.Files.Reading;
 

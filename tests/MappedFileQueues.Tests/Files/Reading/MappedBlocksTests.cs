@@ -1,7 +1,7 @@
 using System.Security.Cryptography;
 using MappedFileQueues.Files;
+using MappedFileQueues.Files.Reading.Blocks;
 using MappedFileQueues.Platform;
-using MappedFileQueues.Platform.Linux;
 using MappedFileQueues.Tests.Platform;
 
 namespace MappedFileQueues.Tests.Files.Reading;

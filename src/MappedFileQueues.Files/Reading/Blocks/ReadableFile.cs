@@ -1,11 +1,8 @@
-namespace MappedFileQueues.Platform;
+using MappedFileQueues.Files.Names;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Choice;
 
-/// <summary>
-/// Identifies a file among all that one file system has and had: inodes are reused, creation times hardly ever coincide.
-/// </summary>
-/// <param name="Inode">The inode.</param>
-/// <param name="Birth">Nanoseconds since 1970; 0 where the file system does not know.</param>
-internal readonly record struct FileMark(ulong Inode, long Birth);
+namespace MappedFileQueues.Files.Reading.Blocks;
 
 /// <summary>
 /// Any regular file, opened for reading from start to end. Others may read, write, rename, delete and truncate it meanwhile.
@@ -24,6 +21,22 @@ internal abstract class ReadableFile : IDisposable
 
     /// <summary>The time of the last write, in nanoseconds since 1970; Portable: 0.</summary>
     public virtual long Modified => 0;
+
+    /// <summary>
+    /// Opens a file for reading. A missing file is a <see cref="QueueNotFoundException"/>. Anything but a regular file (a
+    /// directory, a named pipe, a device) is an error too, because it has no positions to read ahead from; Portable recognizes
+    /// only directories.
+    /// </summary>
+    public static ReadableFile Open(string path) => TryOpen(path) ?? throw new QueueNotFoundException(
+        $"Cannot open the file for reading: path={path}, errno={DiskErrors.ENOENT}. Check the path.",
+        System.IO.Path.GetFullPath(path));
+
+    /// <summary>The same; null when the file is missing.</summary>
+    public static ReadableFile? TryOpen(string path)
+    {
+        string full = SystemPath.Full(path);
+        return CurrentPlatform.Services.IsPortable ? PortableReadableFile.TryOpenFile(full) : LinuxReadableFile.TryOpenFile(full);
+    }
 
     /// <summary>Reads at a position; fewer bytes only where the file ends at that moment.</summary>
     public abstract int ReadAt(Span<byte> destination, long position);

@@ -1,7 +1,10 @@
 using System.Runtime.InteropServices;
+using MappedFileQueues.Files.Names;
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Linux;
 using MappedFileQueues.Platform.Linux.Calls;
 
-namespace MappedFileQueues.Platform.Linux;
+namespace MappedFileQueues.Files.Reading.Blocks;
 
 /// <summary>A file by its descriptor, read by pread(2), with posix_fadvise(2) for read-ahead.</summary>
 internal sealed unsafe class LinuxReadableFile(string path, LinuxHandle handle) : ReadableFile
@@ -31,7 +34,7 @@ internal sealed unsafe class LinuxReadableFile(string path, LinuxHandle handle) 
     /// <inheritdoc/>
     public override long Modified => LinuxDirectory.Stat(handle, Path).Modified;
 
-    /// <summary>Opens the file; see <see cref="OperatingSystemServices.TryOpenForReading"/>.</summary>
+    /// <summary>Opens the file; see <see cref="ReadableFile.TryOpen"/>.</summary>
     public static LinuxReadableFile? TryOpenFile(string path)
     {
         LinuxHandle handle = LinuxHandle.Open(path, OpenFlags);

@@ -1,6 +1,8 @@
+using MappedFileQueues.Platform;
+using MappedFileQueues.Platform.Portable;
 using Microsoft.Win32.SafeHandles;
 
-namespace MappedFileQueues.Platform.Portable;
+namespace MappedFileQueues.Files.Reading.Blocks;
 
 /// <summary>A file by the BCL, opened with the hint that it will be read from front to back.</summary>
 internal sealed class PortableReadableFile(string path, SafeFileHandle handle) : ReadableFile
@@ -24,7 +26,7 @@ internal sealed class PortableReadableFile(string path, SafeFileHandle handle) :
         }
     }
 
-    /// <summary>Opens the file; see <see cref="OperatingSystemServices.TryOpenForReading"/>.</summary>
+    /// <summary>Opens the file; see <see cref="ReadableFile.TryOpen"/>.</summary>
     public static PortableReadableFile? TryOpenFile(string path)
     {
         try
