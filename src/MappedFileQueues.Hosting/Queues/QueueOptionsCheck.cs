@@ -1,5 +1,4 @@
 using MappedFileQueues.Hosting.Settings;
-using MappedFileQueues.Settings;
 using Microsoft.Extensions.Configuration;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Options;

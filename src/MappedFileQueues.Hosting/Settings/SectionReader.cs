@@ -2,7 +2,6 @@ using System.Diagnostics.CodeAnalysis;
 using System.Globalization;
 using System.Reflection;
 using MappedFileQueues.Platform;
-using MappedFileQueues.Settings;
 using Microsoft.Extensions.Configuration;
 
 namespace MappedFileQueues.Hosting.Settings;
@@ -113,7 +112,7 @@ internal static class SectionReader
         else if (type == typeof(UnixFileMode))
         {
             expected = CreateModes.Expected;
-            isRead = CreateModes.TryParse(text, out UnixFileMode mode);
+            isRead = TryParseMode(text, out UnixFileMode mode);
             value = mode;
         }
         else if (type.IsEnum)
@@ -130,6 +129,22 @@ internal static class SectionReader
         }
 
         return isRead;
+    }
+
+    /// <summary>Reads a mode that is usable, of three octal digits, with or without zeros before them.</summary>
+    private static bool TryParseMode(string text, out UnixFileMode mode)
+    {
+        const int OctalBase = 8;
+        mode = 0;
+        int number = 0;
+        foreach (char digit in text)
+        {
+            if (digit is < '0' or > '7' || (number = (number * OctalBase) + digit - '0') > (int)CreateModes.DirectoryBits)
+                return false;
+        }
+
+        mode = (UnixFileMode)number;
+        return CreateModes.IsUsable(mode);
     }
 
     private static bool TryParseNumber(

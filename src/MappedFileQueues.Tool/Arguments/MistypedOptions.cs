@@ -1,5 +1,5 @@
 using System.CommandLine.Parsing;
-using MappedFileQueues.Settings;
+using MappedFileQueues.Hosting.Settings;
 
 namespace MappedFileQueues.Tool.Arguments;
 

@@ -1,6 +1,6 @@
 using System.CommandLine.Parsing;
 using System.Globalization;
-using MappedFileQueues.Settings;
+using MappedFileQueues.Hosting.Settings;
 
 namespace MappedFileQueues.Tool.Arguments;
 

@@ -256,8 +256,6 @@ internal static class CreateModes
     public const string Expected =
         "permissions in octal such as 600 or 0640, up to 0777, with read and write for the owner";
 
-    private const int OctalBase = 8;
-
     /// <summary>A directory for its owner alone.</summary>
     public const UnixFileMode OwnersDirectory = UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.UserExecute;
 
@@ -269,21 +267,6 @@ internal static class CreateModes
     public static bool IsUsable(UnixFileMode mode) =>
         (mode & ~DirectoryBits) == 0
         && (mode & (UnixFileMode.UserRead | UnixFileMode.UserWrite)) == (UnixFileMode.UserRead | UnixFileMode.UserWrite);
-
-    /// <summary>Reads a mode that is usable, of three octal digits, with or without zeros before them.</summary>
-    public static bool TryParse(string text, out UnixFileMode mode)
-    {
-        mode = 0;
-        int number = 0;
-        foreach (char digit in text)
-        {
-            if (digit is < '0' or > '7' || (number = (number * OctalBase) + digit - '0') > (int)DirectoryBits)
-                return false;
-        }
-
-        mode = (UnixFileMode)number;
-        return IsUsable(mode);
-    }
 
     /// <summary>
     /// The mode that a new file asks for when no mode was given: as much as the directory grants, but no right of others to

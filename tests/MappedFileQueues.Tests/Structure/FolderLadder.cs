@@ -17,7 +17,7 @@ internal static class FolderLadder
     /// <summary>The folders from the lowest to the highest.</summary>
     private static readonly string[] s_rungs =
     [
-        "Errors", "Threads", "Settings",
+        "Errors", "Threads",
         "Platform", "Platform/Linux/Calls", "Platform/Linux", "Platform/Portable", "Platform/Choice",
         "Memory", "Format", "Format/Headers", "Format/Index", "Format/Groups", "Queues/Options", "Segments",
         "Log/StoreFiles", "Log/GroupFiles", "Log/Waiting", "Log/Store", "Log/Frames", "Log/Sequences", "Log/Index",

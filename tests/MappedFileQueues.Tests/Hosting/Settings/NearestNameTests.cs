@@ -1,6 +1,8 @@
-using MappedFileQueues.Settings;
+extern alias hosting;
 
-namespace MappedFileQueues.Tests.Settings;
+using NearestName = hosting::MappedFileQueues.Hosting.Settings.NearestName;
+
+namespace MappedFileQueues.Tests.Hosting.Settings;
 
 /// <summary>The suggestion for a name that nobody knows.</summary>
 public sealed class NearestNameTests

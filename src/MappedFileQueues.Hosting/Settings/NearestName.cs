@@ -1,4 +1,4 @@
-namespace MappedFileQueues.Settings;
+namespace MappedFileQueues.Hosting.Settings;
 
 /// <summary>Finds the known name that somebody meant who wrote another one.</summary>
 internal static class NearestName

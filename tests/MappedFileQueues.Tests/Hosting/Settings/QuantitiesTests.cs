@@ -1,6 +1,8 @@
-using MappedFileQueues.Settings;
+extern alias hosting;
 
-namespace MappedFileQueues.Tests.Settings;
+using Quantities = hosting::MappedFileQueues.Hosting.Settings.Quantities;
+
+namespace MappedFileQueues.Tests.Hosting.Settings;
 
 /// <summary>The text of lengths and times, in configuration and on the command line.</summary>
 public sealed class QuantitiesTests

@@ -1,6 +1,6 @@
 using System.Globalization;
 
-namespace MappedFileQueues.Settings;
+namespace MappedFileQueues.Hosting.Settings;
 
 /// <summary>
 /// Lengths and times as text. Configuration and the command line read them here, so a value that is right in one of them is right
