@@ -1,4 +1,5 @@
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Retention;
@@ -55,7 +56,8 @@ internal static unsafe class ConsumerStart
         if (start.IsLatest)
             return FrameStarts.FindEnd(store, retention, policy, SafeWalkStart(store));
         if (start.CountFromEnd is { } count)
-            return FrameStarts.FindFromEnd(store, count, FrameStarts.FindEnd(store, retention, policy, SafeWalkStart(store)));
+            return new MessageCounter(store.Directory, store.Meta)
+                .FindFromEnd(count, FrameStarts.FindEnd(store, retention, policy, SafeWalkStart(store)), store);
 
         if (start.Time is not null || start.MessageNumber is not null)
         {

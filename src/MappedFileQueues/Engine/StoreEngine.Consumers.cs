@@ -18,7 +18,7 @@ internal sealed partial class StoreEngine
         where T : IDisposable
     {
         using CallGate.Call call = BeginCall();
-        ThrowIfInvalid(name);
+        StoreNames.ThrowIfInvalid(name, "A consumer's name is");
         options.Validate();
         return Add(face(WaitForName(name, () => TryOpenConsumer(name, options),
             "Close it, choose another name, raise LockTimeout, or use OpenConsumerAsync.")));
@@ -53,7 +53,7 @@ internal sealed partial class StoreEngine
     private T ChangeConsumer<T>(string name, Func<T> change)
     {
         using CallGate.Call call = BeginCall();
-        ThrowIfInvalid(name);
+        StoreNames.ThrowIfInvalid(name, "A consumer's name is");
         Store.ThrowIfReplaced();
         return change();
     }
@@ -88,7 +88,7 @@ internal sealed partial class StoreEngine
         where T : IDisposable
     {
         using CallGate.Call call = BeginCall();
-        ThrowIfInvalid(name);
+        StoreNames.ThrowIfInvalid(name, "A consumer's name is");
         options.Validate();
         int pauseMs = 1;
         while (true)
@@ -193,12 +193,4 @@ internal sealed partial class StoreEngine
         remedy,
         $"consumer=\"{name}\", path={Store.Path}",
         waited: Store.Settings.LockTimeout);
-
-    private static void ThrowIfInvalid(string name)
-    {
-        ArgumentNullException.ThrowIfNull(name);
-        if (!StoreNames.IsValidConsumer(name))
-            throw new ArgumentException(
-                $"A consumer's name is {StoreNames.NameRule}: name=\"{name}\".", nameof(name));
-    }
 }

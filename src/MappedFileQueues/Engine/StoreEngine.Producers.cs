@@ -178,9 +178,7 @@ internal sealed partial class StoreEngine
     private static void ThrowIfInvalidId(string id)
     {
         ArgumentException.ThrowIfNullOrEmpty(id);
-        if (!StoreNames.IsValidConsumer(id))
-            throw new ArgumentException(
-                $"A producer's id is {StoreNames.NameRule}: id=\"{id}\".", nameof(id));
+        StoreNames.ThrowIfInvalid(id, "A producer's id is");
     }
 
     /// <summary>Whether producers wait for consumers at a limit.</summary>

@@ -69,7 +69,8 @@ internal sealed partial class StoreEngine : IDisposable
         Action<SegmentDeletingEventArgs>? onDeleting = null)
     {
         ArgumentNullException.ThrowIfNull(options);
-        LogSettings settings = LogSettings.From(options);
+        options.Validate();
+        LogSettings settings = new(options);
         Level = options.Durability;
         Corruption = options.Corruption;
         _onSkipped = onSkipped;

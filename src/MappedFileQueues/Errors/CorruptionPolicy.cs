@@ -22,13 +22,8 @@ public enum CorruptionPolicy
 /// <summary>Tells what damage a consumer or reader stepped over.</summary>
 public sealed class CorruptionSkippedEventArgs : EventArgs
 {
-    internal CorruptionSkippedEventArgs(string consumerName, QueueCorruptException error, long offset, long nextOffset)
-    {
-        ConsumerName = consumerName;
-        Error = error;
-        Offset = offset;
-        NextOffset = nextOffset;
-    }
+    internal CorruptionSkippedEventArgs(string consumerName, QueueCorruptException error, long offset, long nextOffset) =>
+        (ConsumerName, Error, Offset, NextOffset) = (consumerName, error, offset, nextOffset);
 
     /// <summary>The name of the consumer that stepped over the damage; "" for the default consumer and for a reader.</summary>
     public string ConsumerName { get; }

@@ -19,12 +19,8 @@ public enum OutOfRangePolicy
 /// <summary>Tells how much a consumer or reader skipped because it was removed.</summary>
 public sealed class MessagesSkippedEventArgs : EventArgs
 {
-    internal MessagesSkippedEventArgs(string consumerName, long offset, long nextOffset)
-    {
-        ConsumerName = consumerName;
-        Offset = offset;
-        NextOffset = nextOffset;
-    }
+    internal MessagesSkippedEventArgs(string consumerName, long offset, long nextOffset) =>
+        (ConsumerName, Offset, NextOffset) = (consumerName, offset, nextOffset);
 
     /// <summary>The name of the consumer; "" for the default consumer and for a reader.</summary>
     public string ConsumerName { get; }

@@ -1,4 +1,5 @@
 using System.Globalization;
+using System.Runtime.CompilerServices;
 
 namespace MappedFileQueues.Format;
 
@@ -123,6 +124,18 @@ internal static class StoreNames
         name.Length <= 100
             && name.All(c => char.IsAsciiLetterOrDigit(c) || c is '.' or '_' or '-')
             && !IsDevice(name.Split('.')[0]);
+
+    /// <summary>Throws when a name is none.</summary>
+    /// <param name="name">The name.</param>
+    /// <param name="subject">The beginning of the message, as in "A consumer's name is".</param>
+    /// <param name="parameter">The parameter of the caller.</param>
+    public static void ThrowIfInvalid(
+        string name, string subject, [CallerArgumentExpression(nameof(name))] string? parameter = null)
+    {
+        ArgumentNullException.ThrowIfNull(name, parameter);
+        if (!IsValidConsumer(name))
+            throw new ArgumentException($"{subject} {NameRule}: {parameter}=\"{name}\".", parameter);
+    }
 
     private static bool IsDevice(string name) => name.Length switch
     {

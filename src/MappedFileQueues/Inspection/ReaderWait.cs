@@ -37,7 +37,7 @@ internal sealed unsafe class ReaderWait : SignalWaits, IDisposable
             return null;
         try
         {
-            return ControlPage.OpenForWaiting(directory) is { } control ? new ReaderWait(os, control) : null;
+            return ControlPage.OpenForReading(directory, writable: true) is { } control ? new ReaderWait(os, control) : null;
         }
         catch (QueueDiskException)
         {

@@ -1,6 +1,7 @@
 using System.Diagnostics;
 using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
+using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Reading;
 using MappedFileQueues.Log.Store;
@@ -227,7 +228,7 @@ internal sealed unsafe class StoreReader : IDisposable
         if (start.IsLatest)
             return FindEnd();
         if (start.CountFromEnd is { } count)
-            return FrameStarts.FindFromEnd(_store, count, FindEnd());
+            return new MessageCounter(_store.Directory, _store.Meta).FindFromEnd(count, FindEnd(), _store);
         if (start.Time is not null || start.MessageNumber is not null)
         {
             using var search = new MessageSearch(_store);

@@ -38,11 +38,6 @@ internal static unsafe class SharedWord
     public static bool CompareExchange(ulong* word, ulong expected, ulong value) =>
         Interlocked.CompareExchange(ref *word, value, expected) == expected;
 
-    /// <inheritdoc cref="CompareExchange(ulong*, ulong, ulong)"/>
-    [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public static bool CompareExchange(long* word, long expected, long value) =>
-        Interlocked.CompareExchange(ref *word, value, expected) == expected;
-
     /// <summary>As CompareExchange, but returns the previous value, so that a failure needs no second load.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public static ulong CompareExchangeValue(ulong* word, ulong expected, ulong value) =>

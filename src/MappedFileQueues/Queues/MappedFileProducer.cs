@@ -382,7 +382,8 @@ public sealed unsafe class MappedFileProducer : IMappedFileProducer, IDisposable
     /// <returns>The new durable offset.</returns>
     /// <exception cref="QueuePoisonedException">A flush failed, in this process or another.</exception>
     /// <exception cref="InvalidOperationException">This thread has an open claim and would wait for itself.</exception>
-    public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) => _core.FlushAsync(cancellationToken);
+    public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) =>
+        _core.FlushAsync(long.MaxValue, cancellationToken);
 
     /// <summary>
     /// Allocates and touches room for a number of bytes of the log ahead of the tail, so that appends meet no page fault.

@@ -185,7 +185,8 @@ public sealed unsafe class MappedFileProducer<T> : IMappedFileProducer<T>, IDisp
         _core.FlushAsync(upTo, cancellationToken);
 
     /// <inheritdoc cref="MappedFileProducer.FlushAsync(CancellationToken)"/>
-    public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) => _core.FlushAsync(cancellationToken);
+    public ValueTask<long> FlushAsync(CancellationToken cancellationToken = default) =>
+        _core.FlushAsync(long.MaxValue, cancellationToken);
 
     /// <inheritdoc cref="MappedFileProducer.Prepare(long)"/>
     public void Prepare(long bytes) => _core.Prepare(bytes);

@@ -231,7 +231,7 @@ internal sealed class ProducerCore
             return ValueTask.FromCanceled<long>(options.CancellationToken);
         Check(options);
         var length = new AppendLength(messages.FramesLength, messages.Count);
-        if (!IsAnyWaiting)
+        if (!_queue.IsAnyAppendWaiting)
         {
             long offset = messages.AppendTo(Appender);
             if (offset >= 0)
@@ -273,9 +273,6 @@ internal sealed class ProducerCore
         return _queue.FlushAsync(upTo == long.MaxValue ? upTo : upTo + 1, cancellationToken);
     }
 
-    public ValueTask<long> FlushAsync(CancellationToken cancellationToken) =>
-        _queue.FlushAsync(long.MaxValue, cancellationToken);
-
     public void Prepare(long bytes)
     {
         ArgumentOutOfRangeException.ThrowIfNegative(bytes);
@@ -299,9 +296,6 @@ internal sealed class ProducerCore
 
         _queue.Remove(face);
     }
-
-    /// <summary>While asynchronous calls wait for consumers, later ones wait after them.</summary>
-    private bool IsAnyWaiting => _queue.IsAnyAppendWaiting;
 
     /// <summary>The longest time that a timer takes, some 49 days; beyond that a call has no limit.</summary>
     private static readonly TimeSpan TimerMax = TimeSpan.FromMilliseconds(uint.MaxValue - 1L);

@@ -82,42 +82,21 @@ internal sealed unsafe class ControlPage : IDisposable
     public ulong* HasPollers => _region.Word(ControlLayout.HasPollersAt);
 
     /// <summary>The boot that last recovered the store; meaningful only when <see cref="IsColdBlockValid"/> is true.</summary>
-    public Guid BootId
-    {
-        get => MemoryMarshal.Read<Guid>(Bytes(ControlLayout.BootIdAt, 16));
-        set => MemoryMarshal.Write(Bytes(ControlLayout.BootIdAt, 16), value);
-    }
+    public ref Guid BootId => ref At<Guid>(ControlLayout.BootIdAt);
 
     /// <summary>The epoch of the offsets that are assigned now.</summary>
-    public long Epoch
-    {
-        get => MemoryMarshal.Read<long>(Bytes(ControlLayout.EpochAt, 8));
-        set => MemoryMarshal.Write(Bytes(ControlLayout.EpochAt, 8), value);
-    }
+    public ref long Epoch => ref At<long>(ControlLayout.EpochAt);
 
     /// <summary>
     /// What recovery knew to be on disk. Later, confirmed says more; it starts at the checkpoint. No durability promise rests on
     /// this value: it tells a bad frame that was flushed, which is damage, from one that never reached the disk.
     /// </summary>
-    public long FlushedBelow
-    {
-        get => MemoryMarshal.Read<long>(Bytes(ControlLayout.FlushedBelowAt, 8));
-        set => MemoryMarshal.Write(Bytes(ControlLayout.FlushedBelowAt, 8), value);
-    }
+    public long FlushedBelow => At<long>(ControlLayout.FlushedBelowAt);
 
     /// <summary>
     /// Which file `queue.meta` was at the last recovery. This page is copied with the store, so another file tells a copy.
     /// </summary>
-    public FileOrigin MetaOrigin
-    {
-        get => new(MemoryMarshal.Read<ulong>(Bytes(ControlLayout.MetaInodeAt, 8)),
-            MemoryMarshal.Read<long>(Bytes(ControlLayout.MetaBirthAt, 8)));
-        set
-        {
-            MemoryMarshal.Write(Bytes(ControlLayout.MetaInodeAt, 8), value.Inode);
-            MemoryMarshal.Write(Bytes(ControlLayout.MetaBirthAt, 8), value.Birth);
-        }
-    }
+    public ref FileOrigin MetaOrigin => ref At<FileOrigin>(ControlLayout.MetaInodeAt);
 
     /// <summary>How far recovery has come. The lone opener writes it; a process that attaches beside others reads it.</summary>
     // P30 acquire: what recovery wrote is seen; pairs with P30 release in SetStage.
@@ -127,11 +106,7 @@ internal sealed unsafe class ControlPage : IDisposable
     /// Where recovery met an impossible frame; -1 when the log is whole. Every process that attaches reads it: a second opener
     /// is not alone and examines nothing else. The word holds the offset + 1, so that an empty page means "whole".
     /// </summary>
-    public long CorruptAt
-    {
-        get => MemoryMarshal.Read<long>(Bytes(ControlLayout.CorruptAtAt, 8)) - 1;
-        set => MemoryMarshal.Write(Bytes(ControlLayout.CorruptAtAt, 8), value + 1);
-    }
+    public long CorruptAt => At<long>(ControlLayout.CorruptAtAt) - 1;
 
     /// <summary>
     /// Maps the page and creates the file when it is missing or short. A full disk throws here: a lone opener always asks for
@@ -150,13 +125,10 @@ internal sealed unsafe class ControlPage : IDisposable
     }
 
     /// <summary>Maps the page for a reader that leaves no trace; null when the file is missing or too short.</summary>
-    public static ControlPage? OpenForReading(HeldDirectory directory) => OpenExisting(directory, writable: false);
-
-    /// <summary>As <see cref="OpenForReading"/>, for one that raises the waiters' flag and writes nothing else.</summary>
+    /// <param name="directory">The store.</param>
+    /// <param name="writable">For one that raises the waiters' flag and writes nothing else.</param>
     /// <exception cref="QueueDiskException">The page cannot be written.</exception>
-    public static ControlPage? OpenForWaiting(HeldDirectory directory) => OpenExisting(directory, writable: true);
-
-    private static ControlPage? OpenExisting(HeldDirectory directory, bool writable)
+    public static ControlPage? OpenForReading(HeldDirectory directory, bool writable = false)
     {
         using PlatformFile? file = directory.Open(StoreNames.Control, writable ? FileOpening.ReadWrite : FileOpening.Read);
         return file is null || file.Length < ControlLayout.Length
@@ -167,7 +139,7 @@ internal sealed unsafe class ControlPage : IDisposable
     /// <summary>Whether the cold block is valid and belongs to this store.</summary>
     public bool IsColdBlockValid(Guid storeId) =>
         *_region.Word(ControlLayout.MagicAt) == ControlLayout.Magic
-        && MemoryMarshal.Read<Guid>(Bytes(ControlLayout.StoreIdAt, 16)) == storeId
+        && At<Guid>(ControlLayout.StoreIdAt) == storeId
         && IsChecksum(ColdChecksum(changedAt: -1, 0));
 
     /// <summary>
@@ -179,17 +151,17 @@ internal sealed unsafe class ControlPage : IDisposable
         // A process that died before its seal has left the checksum that is valid now in the word that is overwritten here.
         uint now = ColdChecksum(changedAt: -1, 0);
         if (IsChecksum(now))
-            MemoryMarshal.Write(Bytes(ControlLayout.ColdChecksumAt, 4), now);
-        MemoryMarshal.Write(Bytes(ControlLayout.NextChecksumAt, 4), ColdChecksum(position, value));
+            At<uint>(ControlLayout.ColdChecksumAt) = now;
+        At<uint>(ControlLayout.NextChecksumAt) = ColdChecksum(position, value);
     }
 
     /// <summary>Writes magic, store id and checksum for the current cold block. Only under the `open` lock.</summary>
     public void SealColdBlock(Guid storeId)
     {
         *_region.Word(ControlLayout.MagicAt) = ControlLayout.Magic;
-        MemoryMarshal.Write(Bytes(ControlLayout.StoreIdAt, 16), storeId);
-        MemoryMarshal.Write(Bytes(ControlLayout.ColdChecksumAt, 4), ColdChecksum(changedAt: -1, 0));
-        Bytes(ControlLayout.NextChecksumAt, 4).Clear();
+        At<Guid>(ControlLayout.StoreIdAt) = storeId;
+        At<uint>(ControlLayout.ColdChecksumAt) = ColdChecksum(changedAt: -1, 0);
+        At<uint>(ControlLayout.NextChecksumAt) = 0;
     }
 
     /// <summary>Changes one of these words of a valid block. Only a lone opener calls it.</summary>
@@ -241,8 +213,8 @@ internal sealed unsafe class ControlPage : IDisposable
 
     private bool IsChecksum(uint checksum)
     {
-        uint next = MemoryMarshal.Read<uint>(Bytes(ControlLayout.NextChecksumAt, 4));
-        return MemoryMarshal.Read<uint>(Bytes(ControlLayout.ColdChecksumAt, 4)) == checksum || (next != 0 && next == checksum);
+        uint next = At<uint>(ControlLayout.NextChecksumAt);
+        return At<uint>(ControlLayout.ColdChecksumAt) == checksum || (next != 0 && next == checksum);
     }
 
     /// <summary>The checksum of the cold block as it is, or as it will be after the change of one word.</summary>
@@ -259,6 +231,9 @@ internal sealed unsafe class ControlPage : IDisposable
 
         return Crc32C.Compute(cold);
     }
+
+    private ref T At<T>(int position)
+        where T : unmanaged => ref *(T*)(_region.Pointer + position);
 
     private Span<byte> Bytes(int position, int length) => new(_region.Pointer + position, length);
 }

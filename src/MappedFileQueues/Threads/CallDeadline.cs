@@ -19,7 +19,7 @@ internal readonly struct CallDeadline(TimeSpan timeout, CancellationToken cancel
     /// <summary>The shorter of a sleep and the time left.</summary>
     public TimeSpan Limit(TimeSpan sleep)
     {
-        TimeSpan left = _deadline.Left(sleep);
-        return left < TimeSpan.Zero ? TimeSpan.Zero : left;
+        TimeSpan left = _deadline.AsTimeout();
+        return left == Timeout.InfiniteTimeSpan || left > sleep ? sleep : left;
     }
 }

@@ -11,15 +11,6 @@ internal readonly struct Deadline(TimeSpan timeout)
     /// <summary>True when the time is up.</summary>
     public bool IsOver => timeout != Timeout.InfiniteTimeSpan && Stopwatch.GetElapsedTime(_began) >= timeout;
 
-    /// <summary>The time left, but at most <paramref name="most"/>; negative when the time is up.</summary>
-    public TimeSpan Left(TimeSpan most)
-    {
-        if (timeout == Timeout.InfiniteTimeSpan)
-            return most;
-        TimeSpan left = timeout - Stopwatch.GetElapsedTime(_began);
-        return left < most ? left : most;
-    }
-
     /// <summary>What is left, as a time-out: not below 0 unless it is infinite.</summary>
     public TimeSpan AsTimeout()
     {

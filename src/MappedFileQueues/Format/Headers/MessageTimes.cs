@@ -1,5 +1,4 @@
 using System.Buffers.Binary;
-using System.Runtime.CompilerServices;
 
 namespace MappedFileQueues.Format.Headers;
 
@@ -10,10 +9,6 @@ internal static class MessageTimes
 {
     /// <summary>The first bytes of a payload that <see cref="TimeOf"/> may read.</summary>
     public const int Reach = HeaderBlock.WordLength + HeaderBlock.TimeLength;
-
-    /// <summary>Whether a message may carry a time. The walks ask it of every header.</summary>
-    [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public static bool MayBeIn(ulong header) => FrameHeader.IsExtended(header);
 
     /// <summary>A message's own time in units of 100 ns since 1970-01-01 UTC; null when it has none.</summary>
     /// <param name="header">The frame's header.</param>

@@ -144,17 +144,8 @@ internal abstract unsafe class LogAppender(LogStore store, FlushEngine flusher, 
         EndCall(lane);
     }
 
-    /// <summary>Sends every lane to its rare path, which checks everything that the common path leaves out.</summary>
-    public void TakeBounds()
-    {
-        foreach (AppendLane lane in Lanes())
-            lane.Bound = null;
-    }
-
-    /// <summary>
-    /// As <see cref="TakeBounds"/>, for the lanes that are below an offset. Their places are read while their threads may move
-    /// them: a wrong one costs a check on the rare path, or misses a lane.
-    /// </summary>
+    /// <inheritdoc/>
+    // Their places are read while their threads may move them: a wrong one costs a check on the rare path, or misses a lane.
     public void TakeBoundsBelow(long offset)
     {
         foreach (AppendLane lane in Lanes())

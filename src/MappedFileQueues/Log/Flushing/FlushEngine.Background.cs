@@ -39,7 +39,8 @@ internal sealed unsafe partial class FlushEngine
 
     private readonly Lock _threadLock = new();
     private readonly AutoResetEvent _noticed = new(false);
-    private readonly TimeSpan _halfInterval;
+    private readonly TimeSpan _halfInterval =
+        TimeSpan.FromTicks(Math.Clamp(store.Settings.FlushInterval.Ticks / 2, TickMin.Ticks, TickMax.Ticks));
     private Thread? _thread;
     private volatile bool _stopping;
     private volatile bool _ticks;

@@ -13,7 +13,7 @@ internal sealed partial class FlushEngine
     /// <summary>How many free objects are kept for asynchronous calls; calls beyond that allocate new ones.</summary>
     private const int FreeMax = 1024;
 
-    private readonly GroupCommitGate _group;
+    private readonly GroupCommitGate _group = new(store.Os, GatheringMax);
     private readonly Lock _listLock = new();
     private readonly Lock _ending = new();
     private readonly List<PendingFlush> _pending = [];

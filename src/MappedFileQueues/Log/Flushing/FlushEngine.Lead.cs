@@ -1,4 +1,5 @@
 using System.Diagnostics;
+using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
@@ -30,7 +31,7 @@ internal sealed unsafe partial class FlushEngine
     /// <summary>How long a sleep at a claimed frame lasts: a dead owner wakes no waiter.</summary>
     private static readonly TimeSpan ClaimPauseMax = TimeSpan.FromMilliseconds(2);
 
-    private readonly RepeatedLock _lease;
+    private readonly RepeatedLock _lease = store.Directory.OpenRepeatedLock(StoreNames.FlushLock);
     private int _leadTaken;
 
     /// <summary>True while a thread of this process leads, or waits for the lock on behalf of all.</summary>

@@ -26,12 +26,12 @@ internal sealed unsafe partial class FlushEngine
     private static readonly TimeSpan CheckpointInterval = TimeSpan.FromSeconds(1);
 
     private readonly Lock _timesLock = new();
-    private readonly IndexKeeper _index;
+    private readonly IndexKeeper _index = new(store);
     private (long Count, TimeSpan Total, TimeSpan Longest, DateTimeOffset? Last) _times;
     private long _lastCheckpoint;
 
     /// <summary>A checkpoint at or below this offset would say nothing new.</summary>
-    private long _checkpointed;
+    private long _checkpointed = store.ConfirmedOffset;
 
     /// <summary>How long the flushes took that this queue led. Any thread.</summary>
     public (long Count, TimeSpan Total, TimeSpan Longest, DateTimeOffset? Last) Times

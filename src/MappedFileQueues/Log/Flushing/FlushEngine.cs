@@ -1,5 +1,4 @@
 using System.Diagnostics;
-using MappedFileQueues.Format;
 using MappedFileQueues.Log.Frames;
 using MappedFileQueues.Log.Index;
 using MappedFileQueues.Log.Store;
@@ -15,24 +14,13 @@ namespace MappedFileQueues.Log.Flushing;
 /// calls, share its flush (FlushEngine.Group.cs); a thread that waits for another process's leader sleeps on the flush words of
 /// the control page. A thread of the queue flushes for calls that do not wait (FlushEngine.Background.cs).
 /// </summary>
-internal sealed unsafe partial class FlushEngine : IDisposable
+/// <param name="store">The store.</param>
+internal sealed unsafe partial class FlushEngine(LogStore store) : IDisposable
 {
-    private readonly LogStore _store;
-
-    public FlushEngine(LogStore store)
-    {
-        _store = store;
-        Failure = new FlushFailure(store);
-        _index = new IndexKeeper(store);
-        _lease = store.Directory.OpenRepeatedLock(StoreNames.FlushLock);
-        _group = new GroupCommitGate(store.Os, GatheringMax);
-        _checkpointed = store.ConfirmedOffset;
-        TimeSpan half = store.Settings.FlushInterval / 2;
-        _halfInterval = half < TickMin ? TickMin : half > TickMax ? TickMax : half;
-    }
+    private readonly LogStore _store = store;
 
     /// <summary>Why background flushes fail, if they do.</summary>
-    public FlushFailure Failure { get; }
+    public FlushFailure Failure { get; } = new(store);
 
     /// <summary>
     /// Flushes everything that was published before the call; returns the new durable offset. Waits for frames below that end

@@ -105,7 +105,7 @@ internal sealed class FlushFailure(LogStore store)
             return;
         _isRefusing = true;
         Interlocked.MemoryBarrier(); // P33 full: before the bounds are taken away; pairs with P33 full in LogAppender.
-        store.Producers.TakeBounds();
+        store.Producers.TakeBoundsBelow(long.MaxValue);
     }
 
     /// <summary>Creates the kept error again: each caller gets its own exception, of the same type.</summary>

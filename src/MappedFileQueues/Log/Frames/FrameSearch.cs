@@ -131,7 +131,7 @@ internal sealed class FrameSearch(LogView log, SegmentMapping segment, long limi
     }
 
     /// <summary>Whether a frame can be trusted to begin there, or the segment to end.</summary>
-    private bool IsGood(long position)
+    public bool IsGood(long position)
     {
         if (position == segment.SegmentLength || segment.Start + position == passed)
             return true;

@@ -209,7 +209,7 @@ internal unsafe struct FrameWalk(LogStore store)
             }
 
             messages += state != FrameState.Padding ? 1 : 0;
-            if (MessageTimes.MayBeIn(header))
+            if (FrameHeader.IsExtended(header))
                 NoteTime(segment, position, header, readable);
             position += FrameHeader.FrameLength(FrameHeader.Length(header));
             published = offset = segment.Start + position;

@@ -90,7 +90,7 @@ internal sealed class SegmentScanner(PlatformFile file, long start, long segment
     }
 
     /// <summary>A message's own time, in the unit of the index; null when it has none.</summary>
-    public long? TimeOf(ulong header, long position) => MessageTimes.MayBeIn(header)
+    public long? TimeOf(ulong header, long position) => FrameHeader.IsExtended(header)
         ? MessageTimes.TimeOf(
             header, Bytes(position + FrameHeader.Size, Math.Min(FrameHeader.Length(header), MessageTimes.Reach)))
         : null;

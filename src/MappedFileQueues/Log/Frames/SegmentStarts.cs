@@ -60,17 +60,8 @@ internal sealed class SegmentStarts
     /// <summary>The index of the first start that is not below.</summary>
     private int PlaceOf(long start)
     {
-        int low = 0;
-        int high = Count;
-        while (low < high)
-        {
-            int middle = (low + high) / 2;
-            if (_starts[middle] < start)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-
-        return low;
+        // Not the generic one, which a fresh process would compile.
+        int found = Array.BinarySearch((Array)_starts, 0, Count, start);
+        return found < 0 ? ~found : found;
     }
 }

@@ -11,19 +11,16 @@ namespace MappedFileQueues.Log.GroupFiles;
 /// comes last, under `open`. All blocks of the table are allocated before it is mapped, so a full disk is an error when the group
 /// is made, not the end of a member.
 /// </summary>
-/// <param name="directory">The store.</param>
 /// <param name="name">The group's name.</param>
 /// <param name="held">The lock of the name.</param>
 /// <param name="region">The table.</param>
-internal sealed class GroupFile(HeldDirectory directory, string name, PlatformLock held, MappedRegion region) : IDisposable
+internal sealed class GroupFile(string name, PlatformLock held, MappedRegion region) : IDisposable
 {
     /// <summary>
     /// How long a save waits for another one, which may be that of a stopped process, where somebody waits for this one: the end
     /// of a member, and a removal, which holds `open`.
     /// </summary>
     public static readonly TimeSpan SaveWaitMax = TimeSpan.FromSeconds(2);
-
-    private readonly PlatformLock _name = held;
 
     /// <summary>The group's name.</summary>
     public string Name => name;
@@ -61,7 +58,7 @@ internal sealed class GroupFile(HeldDirectory directory, string name, PlatformLo
                 // Whoever made the group may have died before its name was on disk, and what this member saves counts.
                 directory.FlushEntries(StoreNames.Groups);
                 directory.FlushEntries(StoreNames.Offsets);
-                return new GroupFile(directory, name, held, region);
+                return new GroupFile(name, held, region);
             }
 
             held.Dispose();
@@ -110,11 +107,7 @@ internal sealed class GroupFile(HeldDirectory directory, string name, PlatformLo
     public static void WriteSaved(HeldDirectory directory, Guid storeId, string name, SavedGroup group) =>
         WholeFile.Replace(directory, StoreNames.SavedGroup(name), file => file.WriteAt(group.ToBytes(storeId), 0));
 
-    /// <summary>Saves the group as it is now. Any thread and process.</summary>
-    public void Save(Guid storeId, long epoch, GroupClock clock, TimeSpan timeout, LockWaits? waits = null) =>
-        Save(directory, storeId, Name, Table, epoch, clock, timeout, waits);
-
-    /// <inheritdoc cref="Save(Guid, long, GroupClock, TimeSpan, LockWaits)"/>
+    /// <summary>Saves a group as it is now. Any thread and process.</summary>
     public static void Save(
         HeldDirectory directory, Guid storeId, string name, GroupTable table, long epoch, GroupClock clock, TimeSpan timeout,
         LockWaits? waits = null)
@@ -153,7 +146,7 @@ internal sealed class GroupFile(HeldDirectory directory, string name, PlatformLo
     public void Dispose()
     {
         region.Dispose();
-        _name.Dispose();
+        held.Dispose();
     }
 
     /// <summary>Maps a table, and checks its head.</summary>

@@ -49,7 +49,8 @@ internal enum GivingBack
 /// <param name="file">Its file, for errors.</param>
 /// <param name="owner">This member's slot and generation.</param>
 /// <param name="store">The store: who is alive, and who sleeps.</param>
-internal sealed unsafe class GroupLeases(GroupTable table, string file, uint owner, LogStore store)
+/// <param name="walk">Finds the messages of a range again.</param>
+internal sealed unsafe class GroupLeases(GroupTable table, string file, uint owner, LogStore store, RangeWalk walk)
 {
     private readonly Dictionary<uint, bool> _gone = [];
     private int _free = -1;
@@ -307,8 +308,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
     /// <summary>
     /// Looks at the owners of all records, and gives back what the dead have held. Each owner is probed once.
     /// </summary>
-    /// <param name="walk">Finds the messages of a range again.</param>
-    public GroupLook Look(IRangeWalk walk)
+    public GroupLook Look()
     {
         _gone.Clear();
         bool hasChanged = false;
@@ -324,7 +324,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             if (!isGone)
                 continue;
             if (isOut)
-                TakeOver(range, state, walk);
+                TakeOver(range, state);
             else if (table.TryChange(range, state, LeaseState.Done(table.Bits(range).Widen(state.Tag))))
                 Ended();
             hasChanged = true;
@@ -366,9 +366,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
 
     /// <summary>Takes over what a member has in hand that is alive, because an operator says so.</summary>
     /// <param name="fenced">The member; who gets its slot later is another one.</param>
-    /// <param name="walk">Finds the messages of a range again.</param>
     /// <returns>How many records it held.</returns>
-    public int Fence(uint fenced, IRangeWalk walk)
+    public int Fence(uint fenced)
     {
         _gone.Clear();
         int count = 0;
@@ -377,7 +376,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             if (state.Kind is not (LeaseKind.Held or LeaseKind.Filling) || state.Owner != fenced
                 || (state.Kind == LeaseKind.Filling && table.Next.Record != range))
                 continue;
-            TakeOver(range, state, walk);
+            TakeOver(range, state);
             count++;
         }
 
@@ -394,7 +393,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
     }
 
     /// <summary>Takes a range over and gives back what is not done.</summary>
-    private void TakeOver(int range, LeaseState seen, IRangeWalk walk)
+    private void TakeOver(int range, LeaseState seen)
     {
         LeaseState held = LeaseState.Make(LeaseKind.Held, owner, seen.Tag + 1, 1);
         if (!table.TryChange(range, seen, held))
@@ -404,7 +403,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
         LeaseState left = held.With(LeaseKind.Held, owner: 0);
         try
         {
-            if (TryTurnBits(range, held.Tag, out LeaseBits bits) && TryGiveBackAll(range, bits, walk))
+            if (TryTurnBits(range, held.Tag, out LeaseBits bits) && TryGiveBackAll(range, bits))
                 left = LeaseState.Done(bits.Tag);
         }
         finally
@@ -436,7 +435,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
     /// <summary>
     /// Take over, steps 3 and 4; false when no single is free, or while it is not certain how the log continues after damage.
     /// </summary>
-    private bool TryGiveBackAll(int range, LeaseBits bits, IRangeWalk walk)
+    private bool TryGiveBackAll(int range, LeaseBits bits)
     {
         long start = table.Start(range);
         long end = table.End(range);
@@ -444,7 +443,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
         if (!GroupScan.IsRange(start, end, count))
             throw GroupScan.Corrupt(file, range, "range", start);
         Span<long> offsets = stackalloc long[GroupLayout.MessagesMax];
-        int found = walk.FindMessages(start, end, offsets);
+        int found = walk(start, end, offsets);
         if (found < 0)
             return false;
         uint done = bits.Done;
@@ -579,12 +578,8 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
 /// <param name="OthersHold">Other members have messages in hand: one of them may die, and wakes nobody then.</param>
 internal readonly record struct GroupLook(bool HasChanged, bool OthersHold);
 
-/// <summary>Finds the messages of a range again, for whoever takes it over.</summary>
-internal interface IRangeWalk
-{
-    /// <summary>
-    /// The messages that begin from one offset to another; returns how many, at most as many as there is room. Negative when some
-    /// of them cannot be found yet.
-    /// </summary>
-    int FindMessages(long start, long end, Span<long> offsets);
-}
+/// <summary>
+/// Finds the messages of a range again, for whoever takes it over: those that begin from one offset to another. Returns how many,
+/// at most as many as there is room. Negative when some of them cannot be found yet.
+/// </summary>
+internal delegate int RangeWalk(long start, long end, Span<long> offsets);

@@ -117,7 +117,7 @@ internal sealed unsafe partial class GroupMember
     {
         using LogReader.Call call = _reader.EnterCall();
         ThrowIfBarred();
-        return _leases.Fence(fenced, this);
+        return _leases.Fence(fenced);
     }
 
     /// <summary>

@@ -8,7 +8,7 @@ using MappedFileQueues.Memory;
 namespace MappedFileQueues.Log.Groups;
 
 /// <summary>How a member takes messages, and reads them.</summary>
-internal sealed unsafe partial class GroupMember : IRangeWalk
+internal sealed unsafe partial class GroupMember
 {
     private const int CallsPerLook = 16;
 
@@ -455,12 +455,11 @@ internal sealed unsafe partial class GroupMember : IRangeWalk
         return true;
     }
 
-    /// <inheritdoc/>
-    /// <remarks>
-    /// Of what was removed nothing is found. Damage before the end is thrown, unless the policy steps over it. It sees what is
-    /// published, whatever this member may hand out: the one before it may have had other options.
-    /// </remarks>
-    int IRangeWalk.FindMessages(long start, long end, Span<long> offsets)
+    /// <summary>
+    /// A <see cref="RangeWalk"/>. Of what was removed nothing is found. Damage before the end is thrown, unless the policy steps
+    /// over it. It sees what is published, whatever this member may hand out: the one before it may have had other options.
+    /// </summary>
+    private int FindMessages(long start, long end, Span<long> offsets)
     {
         LogReader walker = MakeWalker(confirmed: null);
         try

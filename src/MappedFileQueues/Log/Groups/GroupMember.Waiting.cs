@@ -94,7 +94,7 @@ internal sealed unsafe partial class GroupMember
         _reader.TakeFromEnded();
         _lookedAt = Stopwatch.GetTimestamp();
         _othersHold = true;
-        GroupLook look = _leases.Look(this);
+        GroupLook look = _leases.Look();
         _othersHold = look.OthersHold;
         if (look.HasChanged)
             NoteChange();

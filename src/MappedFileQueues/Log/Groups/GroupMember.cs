@@ -97,7 +97,7 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
         _slot = slot;
         _options = options;
         _clock = new GroupClock(_store.Settings.TimeProvider);
-        _leases = new GroupLeases(file.Table, file.File, slot.Owner, _store);
+        _leases = new GroupLeases(file.Table, file.File, slot.Owner, _store, FindMessages);
         _signal = options.DurableOnly ? _store.FlushWake : _store.Wake;
         _reader = new LogReader(_store, retention: around.Retention);
         _walker = MakeWalker(options.DurableOnly ? _store.Control.Durable : null);
@@ -230,7 +230,8 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
         _isChanged = false;
         try
         {
-            _file.Save(_store.Meta.StoreId, _store.Control.Epoch, _clock, timeout, _store.Settings.LockWaits);
+            GroupFile.Save(_store.Directory, _store.Meta.StoreId, _file.Name, _file.Table, _store.Control.Epoch, _clock, timeout,
+                _store.Settings.LockWaits);
         }
         catch
         {

@@ -186,7 +186,7 @@ internal static unsafe class StoreOpening
     /// <summary>Takes `attached` alone where possible, otherwise beside the processes that have recovered the store.</summary>
     private static PlatformLock TakeAttached(HeldDirectory directory, BootIdentity boot, out bool isAlone)
     {
-        var deadline = new Deadline(OpenLock.Timeout);
+        var deadline = new Deadline(LockWait.Timeout);
         for (bool wasShared = false; ; wasShared = true)
         {
             PlatformLock? taken = directory.TryLock(StoreNames.AttachedLock, LockKind.Exclusive);

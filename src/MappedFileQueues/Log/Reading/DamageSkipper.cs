@@ -53,13 +53,6 @@ internal sealed class DamageSkipper(LogView log, CorruptionPolicy policy, Action
     private bool IsBegun(long start)
     {
         using SegmentWindow.Use use = log.Window.BeginUse(start);
-        if (use.Segment is not { } segment)
-            return false;
-        var scanner = new SegmentScanner(segment.File, start, segment.SegmentLength, log.Checksum);
-        if (!scanner.TryReadHeader(0, out ulong header))
-            return false;
-        return FrameHeader.State(header) == FrameState.Claimed
-            ? log.OwnerOf(header) != ClaimOwner.Nobody
-            : scanner.IsWhole(header, 0);
+        return use.Segment is { } segment && new FrameSearch(log, segment, long.MaxValue, passed: -1).IsGood(0);
     }
 }

@@ -68,10 +68,6 @@ internal static unsafe class FrameStarts
         }
     }
 
-    /// <summary>Where the last messages before an end begin; the first offset when there are fewer.</summary>
-    public static long FindFromEnd(LogView log, long count, long end) =>
-        new MessageCounter(log.Directory, log.Meta).FindFromEnd(count, end, log);
-
     /// <summary>Like <see cref="FindEnd"/>, but reads. It does not chase a fast producer forever.</summary>
     public static long FindEndAfterDamage(LogView log, RetentionThread? retention, CorruptionPolicy policy, long from) =>
         ReadOn(log, retention, policy, from, log.Window.StartOf(log.PassedTo) + log.Window.SegmentLength);
@@ -87,7 +83,7 @@ internal static unsafe class FrameStarts
         reader.MoveTo(from);
         try
         {
-            while (reader.Offset < limit && IsMessage(reader) && reader.Offset < limit)
+            while (reader.Offset < limit && reader.TryRead(out _, out _) == ReadStatus.Message && reader.Offset < limit)
                 reader.Advance();
         }
         catch (QueueCorruptException)
@@ -106,6 +102,4 @@ internal static unsafe class FrameStarts
 
         return reader.Offset;
     }
-
-    private static bool IsMessage(LogReader reader) => reader.TryRead(out _, out _) == ReadStatus.Message;
 }

@@ -10,10 +10,9 @@ internal interface IProducerLanes
     /// <summary>True while the calling thread has an open claim.</summary>
     bool HasOwnOpenClaim();
 
-    /// <summary>Sends every lane to its rare path, which checks everything that the common path leaves out.</summary>
-    void TakeBounds();
-
-    /// <summary>As <see cref="TakeBounds"/>, for the lanes that are below an offset.</summary>
+    /// <summary>
+    /// Sends the lanes that are below an offset to their rare path, which checks everything that the common path leaves out.
+    /// </summary>
     void TakeBoundsBelow(long offset);
 }
 
@@ -61,17 +60,7 @@ internal sealed class OwnProducers
         }
     }
 
-    /// <summary>Sends every lane of this queue's producers to its rare path.</summary>
-    public void TakeBounds()
-    {
-        lock (_lock)
-        {
-            foreach (IProducerLanes producer in _producers)
-                producer.TakeBounds();
-        }
-    }
-
-    /// <summary>As <see cref="TakeBounds"/>, for the lanes that have stood still below an offset while others wrote.</summary>
+    /// <inheritdoc cref="IProducerLanes.TakeBoundsBelow"/>
     public void TakeBoundsBelow(long offset)
     {
         lock (_lock)

@@ -10,16 +10,13 @@ namespace MappedFileQueues.Log.StoreFiles;
 /// </summary>
 internal static class OpenLock
 {
-    /// <summary>How long an opener waits for other openers, whatever LockTimeout is: recovery may run meanwhile.</summary>
-    public static readonly TimeSpan Timeout = LockWait.Timeout;
-
     /// <param name="directory">The store.</param>
-    /// <param name="atLeast">How long it waits, if that is longer than <see cref="Timeout"/>.</param>
+    /// <param name="atLeast">How long it waits, if that is longer than <see cref="LockWait.Timeout"/>.</param>
     /// <param name="look">Called at each attempt; an exception from it ends the wait.</param>
     /// <param name="waits">Notes a long wait; null for none.</param>
     public static PlatformLock Take(HeldDirectory directory, TimeSpan atLeast, Action? look = null, LockWaits? waits = null)
     {
-        TimeSpan timeout = atLeast > Timeout ? atLeast : Timeout;
+        TimeSpan timeout = atLeast > LockWait.Timeout ? atLeast : LockWait.Timeout;
         return TryTake(directory, timeout, look, waits) ?? throw directory.InUse(
             StoreNames.OpenLock, "Another process has been opening the store for too long", "Check that process.",
             waited: timeout);

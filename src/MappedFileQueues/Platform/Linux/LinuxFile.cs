@@ -264,16 +264,7 @@ internal sealed unsafe class LinuxFile(string path, LinuxHandle handle) : Platfo
     }
 
     /// <inheritdoc/>
-    public override bool LooksFillHoles
-    {
-        get
-        {
-            // struct statfs begins with the type; TMPFS_MAGIC of linux/magic.h.
-            const long Tmpfs = 0x01021994;
-            byte* state = stackalloc byte[256];
-            return LinuxNative.fstatfs(handle, state) == 0 && *(long*)state == Tmpfs;
-        }
-    }
+    public override bool LooksFillHoles => LinuxFileSystems.IsTmpfs(handle);
 
     /// <inheritdoc/>
     public override void Dispose()

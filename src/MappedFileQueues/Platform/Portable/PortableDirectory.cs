@@ -188,7 +188,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     public override bool CreateSubdirectory(string name)
     {
         string full = FullName(name);
-        try
+        return PortableErrors.Try("Cannot make the directory", full, () =>
         {
             FileAttributes? found = AttributesOf(full);
             if (found is FileAttributes there && (there & FileAttributes.Directory) != 0)
@@ -197,11 +197,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
                 throw DiskErrors.Make("Cannot make the directory", full, DiskErrors.EEXIST, "File exists");
             MakeSubdirectory(full);
             return true;
-        }
-        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
-        {
-            throw PortableErrors.Make("Cannot make the directory", full, error);
-        }
+        });
     }
 
     /// <inheritdoc/>

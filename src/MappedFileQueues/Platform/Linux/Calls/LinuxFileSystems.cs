@@ -31,6 +31,14 @@ internal static unsafe class LinuxFileSystems
         return TypeOf(directory, path) == Btrfs;
     }
 
+    /// <summary>True for tmpfs; false where the system does not say.</summary>
+    public static bool IsTmpfs(LinuxHandle file)
+    {
+        const uint Tmpfs = 0x0102_1994;
+        byte* buffer = stackalloc byte[StatfsRoom];
+        return LinuxNative.fstatfs(file, buffer) == 0 && *(uint*)buffer == Tmpfs;
+    }
+
     /// <summary>The name for a type number, or null.</summary>
     internal static string? UnsafeName(uint type) => type switch
     {
