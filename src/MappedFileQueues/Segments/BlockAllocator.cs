@@ -79,6 +79,9 @@ internal sealed unsafe class BlockAllocator(
             ?? throw new QueueCorruptException($"A segment is missing: offset={start + position}, "
                 + $"file={StoreNames.Segment(start)}. What is before it can be read; restore the file, or run `mfq repair`.",
                 StoreNames.Segment(start), start + position);
+        long fileLength = mapping.File.Length;
+        if (fileLength < window.SegmentLength)
+            throw ZeroFill.TooShort(StoreNames.Segment(start), fileLength, window.SegmentLength);
         return maker.TryAllocate(mapping.File, position, length)
             && (!mapping.IsRecycled || maker.TryZero(mapping, end, look));
     }
