@@ -185,7 +185,7 @@ internal sealed unsafe class SegmentMaker(
         catch
         {
             foreach (string name in names)
-                directory.Delete(name + suffix);
+                WholeFile.TryDelete(directory, name + suffix);
             throw;
         }
 

@@ -318,7 +318,10 @@ internal sealed unsafe class SegmentWindow(
         }
 
         _idle.RemoveAt(place);
-        return found.Start == start ? found : new SegmentMapping(found, start);
+        if (found.Start == start)
+            return found;
+        found.File.NoteName(Path.Combine(directory.Path, name));
+        return new SegmentMapping(found, start);
     }
 
     /// <summary>

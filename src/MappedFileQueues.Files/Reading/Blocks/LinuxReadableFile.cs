@@ -45,11 +45,14 @@ internal sealed unsafe class LinuxReadableFile(string path, LinuxHandle handle) 
             return errno == DiskErrors.ENOENT ? null : throw Refused("Cannot open the file for reading", path, errno);
         }
 
-        LinuxStatx state = LinuxDirectory.Stat(handle, path);
-        if (state.IsRegularFile)
-            return new LinuxReadableFile(path, handle);
-        handle.Dispose();
-        throw Refused("Cannot read this as a file", path, state.IsDirectory ? DiskErrors.EISDIR : DiskErrors.EINVAL);
+        return handle.Into(opened =>
+        {
+            LinuxStatx state = LinuxDirectory.Stat(opened, path);
+            return state.IsRegularFile
+                ? new LinuxReadableFile(path, opened)
+                : throw Refused(
+                    "Cannot read this as a file", path, state.IsDirectory ? DiskErrors.EISDIR : DiskErrors.EINVAL);
+        });
     }
 
     /// <inheritdoc/>

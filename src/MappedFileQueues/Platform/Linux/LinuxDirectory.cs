@@ -49,10 +49,12 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         UnixFileMode wanted = mode is { } files ? CreateModes.DirectoryOf(files) : unasked;
         if (!MakeWithParents(path, (uint)wanted))
             return null;
-        LinuxHandle? made = OpenHandle(path);
-        if (made is not null && mode is not null)
-            SetMode(made, wanted, isRequired: true, path);
-        return made;
+        return OpenHandle(path)?.Into(made =>
+        {
+            if (mode is not null)
+                SetMode(made, wanted, isRequired: true, path);
+            return made;
+        });
     }
 
     /// <inheritdoc/>
@@ -258,7 +260,6 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         int errno = LinuxErrors.Last;
         if (!isRequired)
             return;
-        made.Dispose();
         throw LinuxErrors.Make("Cannot set the mode", path, errno);
     }
 
@@ -406,15 +407,12 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
         throw LinuxErrors.Make("Cannot open the file, which is removed each time", FullName(name), DiskErrors.ENOENT);
     }
 
-    private LinuxHandle RegularFile(LinuxHandle opened, string name)
+    private LinuxHandle RegularFile(LinuxHandle opened, string name) => opened.Into(file =>
     {
-        LinuxStatx state = Stat(opened, FullName(name));
-        if (state.IsRegularFile)
-            return opened;
-        opened.Dispose();
-        throw LinuxErrors.Make(
+        LinuxStatx state = Stat(file, FullName(name));
+        return state.IsRegularFile ? file : throw LinuxErrors.Make(
             "Cannot use this as a file of the store", FullName(name), state.IsDirectory ? DiskErrors.EISDIR : DiskErrors.EINVAL);
-    }
+    });
 
     private LinuxHandle? CreateHandle(string name)
     {
@@ -430,11 +428,14 @@ internal sealed unsafe class LinuxDirectory(string path, LinuxHandle handle, Uni
             return errno == DiskErrors.EEXIST ? null : throw LinuxErrors.Make("Cannot make the file", FullName(name), errno);
         }
 
-        if (model is not null)
-            GiveToOwner(opened, model, FullName(name));
-        if (exact is not null)
-            SetMode(opened, wanted, isRequired: askedMode is not null, FullName(name));
-        return opened;
+        return opened.Into(made =>
+        {
+            if (model is not null)
+                GiveToOwner(made, model, FullName(name));
+            if (exact is not null)
+                SetMode(made, wanted, isRequired: askedMode is not null, FullName(name));
+            return made;
+        });
     }
 
     /// <summary>
