@@ -153,7 +153,10 @@ internal sealed unsafe class WaitThread(OperatingSystemServices os)
             return;
         // P40 full: says so before the kernel compares the word; pairs with P40 acquire in Interrupt.
         Interlocked.Exchange(ref _sleeps, 1);
-        os.WaitOnWords(CollectionsMarshal.AsSpan(_words), atMost);
+        // Where it can sleep on one word only, the kernel does not compare this one.
+        // P40 acquire: the look after saying so; pairs with P40 full in Interrupt.
+        if ((uint)SharedWord.ReadAcquire(_interrupts) == _words[0].Expected)
+            os.WaitOnWords(CollectionsMarshal.AsSpan(_words), atMost);
         Volatile.Write(ref _sleeps, 0); // P40 release: pairs with P40 acquire in Interrupt.
     }
 
