@@ -374,8 +374,9 @@ public sealed class FollowRollsTests : IDisposable
         if (!isList)
             File.Move(aside, FilePath, overwrite: true);
         File.AppendAllText(FilePath, "two\n");
-        Look();
-        Look();
+        // The first call may meet an error that was there before.
+        for (int i = 0; i < 3; i++)
+            Look();
         Assert.Equal(["one", "two"], got);
 
         void Look()
