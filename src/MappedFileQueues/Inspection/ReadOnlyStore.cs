@@ -175,7 +175,8 @@ internal sealed unsafe class ReadOnlyStore : LogView, IDisposable
 
     public override ClaimOwner OwnerOf(ulong claim) => ClaimRepair.OwnerOf(Directory, claim, GenerationNow(claim) ?? 0);
 
-    public override void ThrowIfReadingEnded(bool isClosed) => PublicNames.ThrowIfDisposed(isClosed, PublicNames.Reader);
+    public override void ThrowIfReadingEnded(bool isClosed, string name = PublicNames.Consumer) =>
+        PublicNames.ThrowIfDisposed(isClosed, PublicNames.Reader);
 
     /// <summary>Throws when the store was deleted or replaced.</summary>
     public override void ThrowIfReplaced() => _metaWatch!.ThrowIfReplaced();

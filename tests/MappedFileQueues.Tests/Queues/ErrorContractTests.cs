@@ -127,6 +127,24 @@ public sealed class ErrorContractTests : IDisposable
         await NamesAsync(typeof(MappedFileConsumer), async () => await pending);
     }
 
+    /// <summary>They were told that a consumer had ended, which their program never had.</summary>
+    [Fact]
+    public async Task GroupMemberDisposedWhileWaiting_IsNamedByItsOwnType()
+    {
+        MappedFileQueue queue = new(Options);
+        MappedFileGroupMember member = queue.OpenGroupMember("g");
+        MappedFileGroupMember other = queue.OpenGroupMember("g");
+        Task waiting = Task.Run(() => Names(typeof(MappedFileGroupMember), () => { other.Consume(); }));
+        ValueTask<ReadOnlyMemory<byte>> pending = member.ConsumeAsync();
+        await Task.Delay(50);
+        other.Dispose();
+        member.Dispose();
+        queue.Dispose();
+
+        await waiting;
+        await NamesAsync(typeof(MappedFileGroupMember), async () => await pending);
+    }
+
     /// <summary>An address, or a number of 4 bytes here and of 8 there, is no message.</summary>
     [Fact]
     public void StructWithAPointer_IsRefusedWhenTheQueueIsMade()

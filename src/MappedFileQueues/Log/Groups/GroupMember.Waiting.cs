@@ -42,7 +42,7 @@ internal sealed unsafe partial class GroupMember
 
     /// <inheritdoc/>
     public void BeginWait(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken) =>
-        _around.AsyncWaits.Begin(PublicNames.GroupMember, _asyncWait, call, timeout, cancellationToken);
+        _around.AsyncWaits.Begin(_asyncWait, call, timeout, cancellationToken);
 
     /// <summary>Where runs are to be the same each time, the clock does not count.</summary>
     private bool IsLookTime =>
@@ -131,7 +131,7 @@ internal sealed unsafe partial class GroupMember
             if (TryTakeNow(countMax, true, out lease) || (Look() && TryTakeNow(countMax, true, out lease)))
                 return true;
             cancellationToken.ThrowIfCancellationRequested();
-            _store.ThrowIfReadingEnded(_reader.IsClosed);
+            _store.ThrowIfReadingEnded(_reader.IsClosed, PublicNames.GroupMember);
             if (timedOut)
                 return false;
             // The flag of the other signal is not up.
@@ -171,7 +171,7 @@ internal sealed unsafe partial class GroupMember
             if (cancellationToken.IsCancellationRequested
                 || (spin != Timeout.InfiniteTimeSpan && Stopwatch.GetElapsedTime(began, now) >= spin))
                 return false;
-            _store.ThrowIfReadingEnded(_reader.IsClosed);
+            _store.ThrowIfReadingEnded(_reader.IsClosed, PublicNames.GroupMember);
             _store.ThrowIfReplaced(ref looked, now);
         }
     }
@@ -192,7 +192,8 @@ internal sealed unsafe partial class GroupMember
     }
 
     /// <summary>Its asynchronous wait. It looks on the thread that waits for all; the call itself does the rest.</summary>
-    private sealed class GroupRead(GroupMember member) : PendingRead(member._around.AsyncWaits, member._reader)
+    private sealed class GroupRead(GroupMember member)
+        : PendingRead(member._around.AsyncWaits, member._reader, PublicNames.GroupMember)
     {
         /// <inheritdoc/>
         public override long LooksAt

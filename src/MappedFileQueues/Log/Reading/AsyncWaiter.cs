@@ -22,13 +22,11 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
     /// Begins a wait until the reader has something to act on, or until the time is up. One call at a time per reader: it is in
     /// a call while the wait begins.
     /// </summary>
-    /// <param name="name">Who reads, for users.</param>
     /// <param name="wait">The object of the reader's waits.</param>
     /// <param name="call">What continues afterwards.</param>
     /// <param name="timeout">How long; negative: without end.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
-    public void Begin(
-        string name, PendingRead wait, IReadWait call, TimeSpan timeout, CancellationToken cancellationToken)
+    public void Begin(PendingRead wait, IReadWait call, TimeSpan timeout, CancellationToken cancellationToken)
     {
         LogReader reader = wait.Reader;
         reader.BeginCall();
@@ -37,8 +35,8 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
             lock (Waits)
             {
                 // Forget comes once, right after the reader was closed: a wait added later would never end.
-                reader.ThrowIfBarred(name);
-                PublicNames.ThrowIfDisposed(_stopping, name);
+                reader.ThrowIfBarred(wait.Name);
+                PublicNames.ThrowIfDisposed(_stopping, wait.Name);
                 // If the system gives no thread, nothing has changed, and the next call tries again.
                 BeginWaiting();
                 _pending.Add(wait);
@@ -58,7 +56,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
 
     /// <summary>The error for a second call while one is waiting.</summary>
     public static InvalidOperationException AlreadyWaiting() =>
-        new("An asynchronous call of this consumer is already waiting. Only one caller at a time may use a consumer.");
+        new("An asynchronous call is already waiting. Only one caller at a time may use a consumer or a member of a group.");
 
     /// <summary>
     /// Ends a reader's wait with <see cref="ObjectDisposedException"/>; afterwards no thread touches the reader.
@@ -72,7 +70,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
                 return;
             PendingRead wait = _pending[place];
             _pending.RemoveAt(place);
-            wait.End(false, new ObjectDisposedException(PublicNames.Consumer));
+            wait.End(false, new ObjectDisposedException(wait.Name));
         }
     }
 
@@ -132,7 +130,7 @@ internal sealed class AsyncWaiter(LogStore store, WakeSignal signal) : SignalWai
 
             // The look checks this only when it enters a segment, and a wait may stay in one forever.
             if (!wait.SawClaim)
-                store.ThrowIfReadingEnded(reader.IsClosed);
+                store.ThrowIfReadingEnded(reader.IsClosed, wait.Name);
 
             if (wait.EndsAt == long.MaxValue || Stopwatch.GetTimestamp() < wait.EndsAt)
                 return false;

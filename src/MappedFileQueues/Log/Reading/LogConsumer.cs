@@ -71,7 +71,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
             ? null
             : new GapSkipper(() => FindAfterGap(onOutOfRange), TryStoreCursor, reportGap);
         Reader = new LogReader(store, durableOnly ? store.Control.Durable : null, skipper, gaps, retention);
-        _asyncWait = new PendingRead(asyncWaits, Reader);
+        _asyncWait = new PendingRead(asyncWaits, Reader, PublicNames.Consumer);
         _untilSomething = new ReusedWait<bool>(this, static (out isThere) => isThere = true);
         _untilThere = new ReusedWait<bool>(this, (out isThere) => isThere = IsMessageThere());
         _logStart = store.Control.LogStart;
@@ -307,7 +307,7 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
 
     /// <summary>The same for a call that takes something afterwards.</summary>
     public void BeginWait(IReadWait call, TimeSpan timeout, CancellationToken cancellationToken) =>
-        _asyncWaits.Begin(PublicNames.Consumer, _asyncWait, call, timeout, cancellationToken);
+        _asyncWaits.Begin(_asyncWait, call, timeout, cancellationToken);
 
     /// <summary>
     /// Makes the stored offset survive a power loss. Any thread; Dispose waits for it. After an error the stored offset is still

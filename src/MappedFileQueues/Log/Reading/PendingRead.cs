@@ -15,13 +15,18 @@ internal interface IReadWait
 /// A consumer's asynchronous wait. A consumer has one at a time, and the object serves its next wait too.
 /// <para>Everything happens under the lock of its <see cref="AsyncWaiter"/>.</para>
 /// </summary>
-internal class PendingRead(AsyncWaiter waiter, LogReader reader)
+/// <param name="waiter">Looks for it.</param>
+/// <param name="reader">What waits.</param>
+/// <param name="name">Who reads, for users.</param>
+internal class PendingRead(AsyncWaiter waiter, LogReader reader, string name)
 {
     private IReadWait? _call;
     private CancellationTokenRegistration _registration;
     private CancellationToken _token;
 
     public LogReader Reader => reader;
+
+    public string Name => name;
 
     /// <summary>When it ends without a message, by Stopwatch; <see cref="long.MaxValue"/>: never.</summary>
     public long EndsAt { get; private set; }

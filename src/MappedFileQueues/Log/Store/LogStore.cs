@@ -228,9 +228,9 @@ internal sealed unsafe class LogStore : LogView, IDisposable
                 StoreNames.Segment(Window.StartOf(at)), at);
     }
 
-    public override void ThrowIfReadingEnded(bool isClosed)
+    public override void ThrowIfReadingEnded(bool isClosed, string name = PublicNames.Consumer)
     {
-        PublicNames.ThrowIfDisposed(isClosed || HasEnded, PublicNames.Consumer);
+        PublicNames.ThrowIfDisposed(isClosed || HasEnded, name);
         if (Wake.IsPoisoned)
             throw Poisoned();
     }

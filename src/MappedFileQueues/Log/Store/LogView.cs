@@ -100,7 +100,9 @@ internal abstract unsafe class LogView(HeldDirectory directory, StoreMeta meta, 
     public abstract ClaimFate Repair(ulong* header, ulong claim, long offset);
 
     /// <summary>Throws when the reader is disposed, or when the store is poisoned.</summary>
-    public abstract void ThrowIfReadingEnded(bool isClosed);
+    /// <param name="isClosed">Whether it is.</param>
+    /// <param name="name">Who reads, for users.</param>
+    public abstract void ThrowIfReadingEnded(bool isClosed, string name = PublicNames.Consumer);
 
     /// <summary>Throws when the store was deleted or replaced: then missing data is not damage.</summary>
     public abstract void ThrowIfReplaced();

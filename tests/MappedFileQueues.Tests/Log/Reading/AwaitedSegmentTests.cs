@@ -93,10 +93,10 @@ public sealed unsafe class AwaitedSegmentTests
 
         public override ClaimFate Repair(ulong* header, ulong claim, long offset) => store.Repair(header, claim, offset);
 
-        public override void ThrowIfReadingEnded(bool isClosed)
+        public override void ThrowIfReadingEnded(bool isClosed, string name)
         {
             LooksAtSegments++;
-            store.ThrowIfReadingEnded(isClosed);
+            store.ThrowIfReadingEnded(isClosed, name);
         }
 
         public override bool IsDamage(ulong* header, ulong claim, long offset) => store.IsDamage(header, claim, offset);
