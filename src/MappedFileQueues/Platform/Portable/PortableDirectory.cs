@@ -146,21 +146,12 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     }
 
     /// <inheritdoc/>
-    public override void Rename(string from, string to)
-    {
-        try
+    public override void Rename(string from, string to) => PortableErrors.Try(
+        $"Cannot rename the file to {to}", FullName(from), () => WhileOpenElsewhere(DiskErrors.EACCES, () =>
         {
-            WhileOpenElsewhere(DiskErrors.EACCES, () =>
-            {
-                lock (s_rename)
-                    File.Move(FullName(from), FullName(to), overwrite: true);
-            });
-        }
-        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
-        {
-            throw PortableErrors.Make($"Cannot rename the file to {to}", FullName(from), error);
-        }
-    }
+            lock (s_rename)
+                File.Move(FullName(from), FullName(to), overwrite: true);
+        }));
 
     /// <inheritdoc/>
     public override bool Delete(string name)
@@ -171,8 +162,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
             // The BCL does not say whether there was a file; two callers that delete it at once may both get true.
             if (AttributesOf(full) is null)
                 return false;
-            WhileOpenElsewhere(DiskErrors.EAGAIN, () => File.Delete(full));
-            return true;
+            return WhileOpenElsewhere(DiskErrors.EAGAIN, () => File.Delete(full));
         }
         catch (DirectoryNotFoundException)
         {
@@ -271,7 +261,8 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
     /// Windows replaces no file that somebody has open, however it is shared, and says "access denied". It deletes none that is
     /// open without sharing that (a lock that is tried), and says "sharing violation".
     /// </summary>
-    private static void WhileOpenElsewhere(int errno, Action change)
+    /// <returns>True.</returns>
+    private static bool WhileOpenElsewhere(int errno, Action change)
     {
         var deadline = new Deadline(s_openElsewhereMax);
         while (true)
@@ -279,7 +270,7 @@ internal sealed class PortableDirectory(string path, UnixFileMode? askedMode) : 
             try
             {
                 change();
-                return;
+                return true;
             }
             catch (Exception error) when (OperatingSystem.IsWindows() && PortableErrors.IsOfTheSystem(error)
                 && PortableErrors.Number(error) == errno && !deadline.IsOver)

@@ -21,7 +21,7 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
     public override HeldDirectory? OpenDirectory(string path, bool create, UnixFileMode? mode, bool ownerOnly = true)
     {
         string full = Path.TrimEndingDirectorySeparator(SystemPath.Full(path));
-        try
+        return PortableErrors.Try<HeldDirectory?>("Cannot open the directory", full, () =>
         {
             FileAttributes? found = PortableDirectory.AttributesOf(full);
             bool isDirectory = found is FileAttributes named && (named & FileAttributes.Directory) != 0;
@@ -34,13 +34,8 @@ internal sealed unsafe class PortableServices : OperatingSystemServices
                 return null;
             if (found is null)
                 PortableDirectory.Make(full, mode, ownerOnly);
-        }
-        catch (Exception error) when (PortableErrors.IsOfTheSystem(error))
-        {
-            throw PortableErrors.Make("Cannot open the directory", full, error);
-        }
-
-        return new PortableDirectory(full, mode);
+            return new PortableDirectory(full, mode);
+        });
     }
 
     /// <inheritdoc/>
