@@ -1,5 +1,11 @@
+using System.Diagnostics;
+using System.Runtime.CompilerServices;
 using MappedFileQueues.Format;
 using MappedFileQueues.Inspection;
+using MappedFileQueues.Log.Frames;
+using MappedFileQueues.Log.Index;
+using MappedFileQueues.Log.Reading;
+using MappedFileQueues.Log.Store;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Threads;
 
@@ -10,13 +16,34 @@ namespace MappedFileQueues;
 /// read-only file system. A call with a timeout polls, backing off from 1 to 10 ms. <see cref="WaitToReadAsync"/> alone writes,
 /// where it may: it raises the flag by which a sleeping reader is woken. One thread at a time may use it.
 /// </summary>
-public sealed unsafe class MappedFileReader : IDisposable
+public sealed class MappedFileReader : IDisposable
 {
-    private readonly StoreReader _reader;
+    private const int PauseMinMs = 1;
+    private const int PauseMaxMs = 10;
 
-    private MappedFileReader(
-        ReadOnlyStore store, QueueStart start, CorruptionPolicy corruption, OutOfRangePolicy onOutOfRange) =>
-        _reader = new StoreReader(store, start, corruption, onOutOfRange, OnSkipped, OnGap);
+    private readonly ReadOnlyStore _store;
+    private readonly LogReader _reader;
+    private readonly CorruptionPolicy _corruption;
+    private readonly Lock _waiting = new();
+    private ReaderWait? _wait;
+    private bool _hasTriedToWait;
+    private int _disposed;
+    private long _checkedPlaceAt;
+
+    /// <summary>Takes ownership of the store, unless it throws.</summary>
+    private unsafe MappedFileReader(
+        ReadOnlyStore store, QueueStart start, CorruptionPolicy corruption, OutOfRangePolicy onOutOfRange)
+    {
+        _store = store;
+        _corruption = corruption;
+        DamageSkipper? skipper = corruption == CorruptionPolicy.Throw ? null : new DamageSkipper(store, corruption, OnSkipped);
+        GapSkipper? gaps = onOutOfRange == OutOfRangePolicy.Throw
+            ? null
+            : new GapSkipper(
+                () => onOutOfRange == OutOfRangePolicy.Latest ? store.FindLatest() : store.LogStart, static _ => true, OnGap);
+        _reader = new LogReader(store, skipper: skipper, gaps: gaps);
+        _reader.MoveTo(Find(start));
+    }
 
     /// <summary>
     /// Raised when the reader has stepped over damage, as the policy it was opened with allows. It is raised on the reading
@@ -41,16 +68,16 @@ public sealed unsafe class MappedFileReader : IDisposable
     public long MessageOffset => _reader.MessageOffset;
 
     /// <summary>A copy of the headers of the message that the last read gave; null when it has none. Allocates.</summary>
-    public MessageHeaders? Headers => _reader.CopyHeaders();
+    public MessageHeaders? Headers => _reader.CopyHeaders(PublicNames.Reader);
 
     /// <summary>
     /// The headers of the message that the last read gave, in place; empty where <see cref="Headers"/> is null. Valid as the
     /// message is. Allocates nothing.
     /// </summary>
-    public MessageHeadersView HeadersInPlace => new(_reader.GetHeaderBlock());
+    public MessageHeadersView HeadersInPlace => new(_reader.GetHeaderBlock(PublicNames.Reader));
 
     /// <summary>The size of the store's struct in bytes; 0 for a store of messages of any length.</summary>
-    public int StructSize => _reader.Meta.Kind == StoreKind.Struct ? _reader.Meta.StructSize : 0;
+    public int StructSize => _store.Meta.Kind == StoreKind.Struct ? _store.Meta.StructSize : 0;
 
     /// <summary>The damage that kept the last read from finding a message, because nothing after it is certain yet.</summary>
     internal QueueCorruptException? DamageAhead => _reader.DamageAhead;
@@ -94,9 +121,9 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <exception cref="QueueDiskException">The disk cannot deliver the message's page or file; the position stays.</exception>
     /// <exception cref="QueueDeletedException">The store was deleted or replaced. A call that finds nothing looks, once a second
     /// at most.</exception>
-    public bool TryRead(out ReadOnlySpan<byte> message)
+    public unsafe bool TryRead(out ReadOnlySpan<byte> message)
     {
-        bool found = _reader.TryRead(out byte* payload, out int length);
+        bool found = TryReadNext(out byte* payload, out int length);
         message = found ? new ReadOnlySpan<byte>(payload, length) : default;
         return found;
     }
@@ -112,14 +139,14 @@ public sealed unsafe class MappedFileReader : IDisposable
     {
         ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
         var deadline = new Deadline(timeout);
-        int pauseMs = ReaderLoop.PauseMinMs;
+        int pauseMs = PauseMinMs;
         while (!TryRead(out message))
         {
             cancellationToken.ThrowIfCancellationRequested();
             if (deadline.IsOver)
                 return false;
             cancellationToken.WaitHandle.WaitOne(pauseMs);
-            pauseMs = Math.Min(pauseMs * 2, ReaderLoop.PauseMaxMs);
+            pauseMs = Math.Min(pauseMs * 2, PauseMaxMs);
         }
 
         return true;
@@ -138,43 +165,240 @@ public sealed unsafe class MappedFileReader : IDisposable
     /// <exception cref="InvalidOperationException">A call is waiting already.</exception>
     /// <exception cref="QueueDeletedException">The store was deleted or replaced.</exception>
     /// <inheritdoc cref="TryRead(out ReadOnlySpan{byte})" path="/exception"/>
-    public ValueTask<bool> WaitToReadAsync(CancellationToken cancellationToken = default) =>
-        ReaderLoop.WaitToReadAsync(_reader, cancellationToken);
+    [AsyncMethodBuilder(typeof(PoolingAsyncValueTaskMethodBuilder<>))]
+    public async ValueTask<bool> WaitToReadAsync(CancellationToken cancellationToken = default)
+    {
+        int pauseMs = PauseMinMs;
+        while (true)
+        {
+            cancellationToken.ThrowIfCancellationRequested();
+            if (HasNext())
+                return true;
+            if (FindWait() is { } wait)
+            {
+                TimeSpan atMost = wait.Prepare(out ulong sequence);
+                if (HasNext())
+                    return true;
+                await wait.WaitAsync(sequence, atMost, cancellationToken).ConfigureAwait(false);
+            }
+            else
+            {
+                await Task.Delay(pauseMs, cancellationToken).ConfigureAwait(false);
+                pauseMs = Math.Min(pauseMs * 2, PauseMaxMs);
+            }
+        }
+    }
 
     /// <summary>Moves to a frame's start, the tail, the oldest message or the end of the published messages.</summary>
     /// <param name="start">Where to move.</param>
     /// <exception cref="OffsetOutOfRangeException">The exact offset is not a frame's start.</exception>
-    public void Seek(QueueStart start) => _reader.Seek(start);
+    public void Seek(QueueStart start)
+    {
+        using LogReader.Call call = _reader.EnterCall();
+        ThrowIfDisposed();
+        long epoch = _store.NotedEpoch;
+        if (_store.WasCut)
+            _store.NoteCut();
+        long offset;
+        try
+        {
+            offset = Find(start);
+        }
+        catch
+        {
+            // It stays where it was, which may be cut off: the next read looks.
+            _store.NotedEpoch = epoch;
+            throw;
+        }
+
+        _reader.MoveTo(offset);
+    }
 
     /// <inheritdoc cref="MappedFileQueue.FindOffset(DateTimeOffset)"/>
-    public long FindOffset(DateTimeOffset time) => _reader.FindOffset(QueueStart.FromTime(time));
+    public long FindOffset(DateTimeOffset time) => FindOffset(QueueStart.FromTime(time));
 
     /// <inheritdoc cref="MappedFileQueue.FindOffset(long)"/>
-    public long FindOffset(long messageNumber) => _reader.FindOffset(QueueStart.FromMessage(messageNumber));
+    public long FindOffset(long messageNumber) => FindOffset(QueueStart.FromMessage(messageNumber));
 
     /// <inheritdoc cref="MappedFileQueue.FindNumber"/>
-    public long FindNumber(long offset) => _reader.FindNumber(offset);
+    public long FindNumber(long offset) => Look(() =>
+    {
+        using var search = new MessageSearch(_store);
+        return search.NumberAt(offset, FindEnd());
+    });
 
     /// <summary>The state of the store now, read from its files.</summary>
     /// <returns>The state.</returns>
-    public MappedFileQueueInfo GetInfo() => _reader.GatherInfo(countsMessages: false);
+    public MappedFileQueueInfo GetInfo() => GetInfo(countsMessages: false);
 
     /// <inheritdoc cref="MappedFileQueue.GetInfo(bool)"/>
-    public MappedFileQueueInfo GetInfo(bool countsMessages) => _reader.GatherInfo(countsMessages);
+    public MappedFileQueueInfo GetInfo(bool countsMessages) => Look(() =>
+    {
+        _store.ThrowIfReplaced();
+        return _store.GatherInfo(countsMessages);
+    });
 
     /// <summary>
     /// Ends the reader, from any thread, after its running call has ended. A span that another thread still uses stays readable
     /// until that thread's next call.
     /// </summary>
-    public void Dispose() => _reader.Dispose();
+    public void Dispose()
+    {
+        if (Interlocked.Exchange(ref _disposed, 1) != 0)
+            return;
+        lock (_waiting)
+            _wait?.Dispose();
+        _reader.Close(static () => { });
+        _reader.ReleaseOrphan();
+        _store.Dispose();
+    }
 
     internal void ThrowIfOther(int structSize, ulong fingerprint)
     {
-        StoreMeta meta = _reader.Meta;
+        StoreMeta meta = _store.Meta;
         if (meta.Kind == StoreKind.Struct && meta.Holds(structSize, fingerprint))
             return;
-        throw new QueueFormatException($"The store does not hold this struct: path={_reader.Path}, "
+        throw new QueueFormatException($"The store does not hold this struct: path={_store.Path}, "
             + $"structSize={meta.StructSize}, expected={structSize}. Open it with the struct that made it, or as bytes.");
+    }
+
+    [SkipLocalsInit]
+    private unsafe bool TryReadNext(out byte* payload, out int length)
+    {
+        LogReader reader = _reader;
+        byte here;
+        if (!reader.TryBegin(&here, out _))
+        {
+            reader.TakeOverHere(&here);
+            return ReadSlowly(takes: true, out payload, out length);
+        }
+
+        reader.Advance();
+        // The epoch after the look: a message appended after a recovery becomes visible only together with its epoch.
+        bool found = reader.TryReadInPlace(out payload, out length) && !_store.WasCut;
+        if (found)
+        {
+            reader.EndSpan();
+            reader.NoteSpan();
+        }
+        else
+        {
+            reader.PutBack();
+        }
+
+        reader.EndCall();
+        return found || ReadSlowly(takes: true, out payload, out length);
+    }
+
+    /// <summary>
+    /// Whether <see cref="TryRead(out ReadOnlySpan{byte})"/> would find a message now; ends the last one's span, as it does.
+    /// </summary>
+    private unsafe bool HasNext() => ReadSlowly(takes: false, out _, out _);
+
+    /// <summary>What an asynchronous call waits with; null where it can only poll.</summary>
+    private ReaderWait? FindWait()
+    {
+        lock (_waiting)
+        {
+            PublicNames.ThrowIfDisposed(_disposed != 0, PublicNames.Reader);
+            if (!_hasTriedToWait)
+                _wait = ReaderWait.TryOpen(_store.Directory);
+            _hasTriedToWait = true;
+            return _wait;
+        }
+    }
+
+    private unsafe bool ReadSlowly(bool takes, out byte* payload, out int length)
+    {
+        using LogReader.Call call = _reader.EnterLongCall();
+        ThrowIfDisposed();
+        _reader.NoteSpan();
+        _reader.Advance();
+        while (true)
+        {
+            ReadStatus status = _reader.TryRead(out payload, out length);
+            if (status == ReadStatus.Claim && _reader.TryRepairClaim())
+                continue;
+            // After the look, as above.
+            if (_store.WasCut)
+            {
+                ContinueAfterCut();
+                continue;
+            }
+
+            if (status == ReadStatus.Message)
+                _reader.EndSpan();
+            else
+                ThrowIfReplacedOnceASecond();
+            if (!takes)
+                _reader.PutBack();
+            return status == ReadStatus.Message;
+        }
+    }
+
+    private long FindOffset(QueueStart start) => Look(() => Find(start));
+
+    private T Look<T>(Func<T> find)
+    {
+        using LogReader.Call call = _reader.EnterCall();
+        ThrowIfDisposed();
+        return find();
+    }
+
+    /// <summary>
+    /// A recovery has cut the store: continues at the same offset if nothing below it was cut off. Above the cut, the offset may
+    /// be a frame's start again, with other messages before it.
+    /// </summary>
+    private void ContinueAfterCut()
+    {
+        _reader.PutBack();
+        long offset = _reader.Offset;
+        if (offset > _store.FindCut() || !_store.IsFrameStart(offset))
+            throw new OffsetOutOfRangeException($"A recovery has cut the log off below the reader: offset={offset}, "
+                + $"path={_store.Path}. Move the reader with Seek.");
+        _store.NoteCut();
+        _reader.EndSpan();
+        _reader.MoveTo(offset);
+    }
+
+    /// <summary>Throws when the store or its files were deleted or replaced. Call it where nothing was found to read.</summary>
+    private void ThrowIfReplacedOnceASecond()
+    {
+        if (!LogView.IsLookDue(ref _checkedPlaceAt, Stopwatch.GetTimestamp()))
+            return;
+        _store.ThrowIfReplaced();
+        _reader.ThrowIfLeftBehind();
+    }
+
+    private void ThrowIfDisposed() => _reader.ThrowIfBarred(PublicNames.Reader);
+
+    private long Find(QueueStart start)
+    {
+        if (start.IsLatest)
+            return FindEnd();
+        if (start.CountFromEnd is { } count)
+            return new MessageCounter(_store.Directory, _store.Meta).FindFromEnd(count, FindEnd(), _store);
+        if (start.Time is not null || start.MessageNumber is not null)
+        {
+            using var search = new MessageSearch(_store);
+            return start.Time is { } time
+                ? search.OffsetOf(time, FindEnd(), DateTimeOffset.UtcNow)
+                : search.OffsetOf(start.MessageNumber!.Value, FindEnd());
+        }
+
+        if (start.ExactOffset is not { } offset)
+            return _store.LogStart;
+        // Where its messages were removed, the first read steps over them, and tells.
+        if (!_store.IsFrameStart(offset) && !FrameStarts.IsReached(_store, null, _corruption, offset)
+            && !(_reader.SkipsGaps && offset < _store.LogStart))
+            throw LogErrors.NoStart(_store, offset);
+        return offset;
+    }
+
+    private long FindEnd()
+    {
+        long end = _store.FindLatest();
+        return _corruption == CorruptionPolicy.Throw ? end : FrameStarts.FindEndAfterDamage(_store, null, _corruption, end);
     }
 
     private void OnGap(long offset, long nextOffset) =>

@@ -50,7 +50,7 @@ public sealed class FastPathTests
         },
         {
             "Loops:TryReadBytes",
-            ["MappedFileReader:TryRead(", "StoreReader:TryRead(", FastPathListing.RuntimesThread],
+            ["MappedFileReader:TryRead(", "MappedFileReader:TryReadNext(", FastPathListing.RuntimesThread],
             150, 32, 0,
             "As Consume without Commit, and whether a recovery has cut the log."
         },

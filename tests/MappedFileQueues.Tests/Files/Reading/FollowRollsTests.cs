@@ -341,42 +341,26 @@ public sealed class FollowRollsTests : IDisposable
     /// A reader that had no descriptor at one look at the names threw that error from every later call, long after it could have
     /// had one, and could only be thrown away.
     /// </summary>
-    [Theory]
-    [InlineData(false)]
-    [InlineData(true)]
-    public void Follow_NamesCannotBeReadForAMoment_SaysSoAndReadsOn(bool isList)
+    [Fact]
+    public void Follow_NoDescriptorForAMoment_SaysSoAndReadsOn()
     {
         File.WriteAllText(FilePath, "one\n");
         FaultyDisk disk = new();
         using MappedFileLines lines = MappedFileLines.Open(FilePath, new MappedFileLinesOptions { FollowRolls = true });
-        string aside = FilePath + ".aside";
-        if (isList)
+        disk.Before = (call, name) =>
         {
-            disk.Before = (call, name) =>
-            {
-                if (call == DiskCall.List)
-                    throw new QueueDiskException("Too many open files.", DiskErrors.EMFILE, name);
-            };
-        }
-        else
-        {
-            // No file is opened at a link to itself.
-            File.Move(FilePath, aside);
-            File.CreateSymbolicLink(FilePath, FilePath);
-        }
-
+            if (call == DiskCall.List)
+                throw new QueueDiskException("Too many open files.", DiskErrors.EMFILE, name);
+        };
         List<string> got = [];
         int errors = 0;
         for (int i = 0; i < 5; i++)
             Look();
         Assert.InRange(errors, 2, 5);
         disk.Before = null;
-        if (!isList)
-            File.Move(aside, FilePath, overwrite: true);
         File.AppendAllText(FilePath, "two\n");
-        // The first call may meet an error that was there before.
-        for (int i = 0; i < 3; i++)
-            Look();
+        Look();
+        Look();
         Assert.Equal(["one", "two"], got);
 
         void Look()
@@ -386,7 +370,7 @@ public sealed class FollowRollsTests : IDisposable
                 if (lines.TryRead(out ReadOnlySpan<byte> line))
                     got.Add(Encoding.UTF8.GetString(line));
             }
-            catch (QueueDiskException)
+            catch (QueueDiskException error) when (error.Errno == DiskErrors.EMFILE)
             {
                 errors++;
             }
