@@ -22,6 +22,8 @@ internal sealed class GroupFile(string name, PlatformLock held, MappedRegion reg
     /// </summary>
     public static readonly TimeSpan SaveWaitMax = TimeSpan.FromSeconds(2);
 
+    private readonly PlatformLock _name = held;
+
     /// <summary>The group's name.</summary>
     public string Name => name;
 
@@ -146,7 +148,7 @@ internal sealed class GroupFile(string name, PlatformLock held, MappedRegion reg
     public void Dispose()
     {
         region.Dispose();
-        held.Dispose();
+        _name.Dispose();
     }
 
     /// <summary>Maps a table, and checks its head.</summary>
