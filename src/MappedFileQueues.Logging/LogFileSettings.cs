@@ -1,5 +1,6 @@
 using MappedFileQueues.Files;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Threads;
 
 namespace MappedFileQueues.Hosting;
 
@@ -16,7 +17,7 @@ internal sealed record LogFileSettings(
         // A line that a crash or a full disk cut short must not swallow the next one. The handlers are no reason to open the
         // file anew: a lambda that captures something is another object each time that the options are made.
         options.File with { Content = FileContent.Lines, OnRolled = null, OnError = null },
-        options.TimeProvider,
+        GuardedClock.Of(options.TimeProvider),
         options.RetryInterval,
         options.OnError + options.File.OnError,
         options.OnRolled + options.File.OnRolled);

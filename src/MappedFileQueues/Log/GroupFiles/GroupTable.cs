@@ -179,8 +179,8 @@ internal sealed unsafe class GroupTable(MappedRegion region)
     // P54 acquire: pairs with P54 full in CountGivenBack.
     public long GivenBack => (long)SharedWord.ReadAcquire(Word(GroupLayout.GivenBackAt));
 
-    public void CountGivenBack() =>
-        SharedWord.Add(Word(GroupLayout.GivenBackAt), 1); // P54 full: after the single waits; pairs with P54 acquire in GivenBack.
+    // P54 full: after the single waits; pairs with P54 acquire in GivenBack.
+    public void CountGivenBack() => SharedWord.Add(Word(GroupLayout.GivenBackAt), 1);
 
     /// <summary>Ranges below it were used.</summary>
     public int UsedRanges => (int)Math.Min((uint)Used, GroupLayout.RangeCount);

@@ -284,7 +284,7 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
         }
     }
 
-    /// <summary>Whether a returned message may be taken now. Otherwise the hint is right afterwards, for those that wait.</summary>
+    /// <summary>Whether a returned message may be taken now. If not, the hint is right afterwards, for those that wait.</summary>
     public bool IsAnyDue(long nowMs)
     {
         long givenBack = table.GivenBack;
