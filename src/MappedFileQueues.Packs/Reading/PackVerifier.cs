@@ -46,8 +46,14 @@ internal sealed class PackVerifier : IDisposable
     {
         foreach (Volume volume in _core.Volumes.InOrder.Where(volume => volume != _active))
             CheckEnd(volume);
-        foreach (VolumeName gap in _core.Volumes.Gaps)
+        IReadOnlyList<VolumeName> gaps = _core.Volumes.Gaps;
+        foreach (VolumeName gap in gaps)
             _damages.Add(PackDamage.At(gap, 0, 0, "No volume has these numbers."));
+
+        // A missing volume after the last one leaves no gap.
+        _damages.AddRange(_core.Hidden.Stretches
+            .Where(stretch => stretch.Position == HiddenStretch.WholeVolume && !gaps.Any(stretch.Name.Overlaps))
+            .Select(stretch => stretch.ToDamage()));
 
         // A lost end leaves nothing to scan.
         _damages.AddRange(_core.Hidden.Stretches

@@ -48,6 +48,22 @@ public sealed class PackRecoveryTests : IDisposable
         Assert.True(restored.Verify().IsWhole);
     }
 
+    /// <summary>A verification found the rest whole and missed nothing: no volume after the missing one tells of it.</summary>
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public void LastVolumeMissing_Verify_SaysSo(bool hasCheckpoint)
+    {
+        Fill(20);
+        if (!hasCheckpoint)
+            File.Delete(_temp.PathOf("index.checkpoint"));
+        string last = Volumes()[^1];
+        File.Delete(last);
+
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        Assert.Equal($"volumes/{Path.GetFileName(last)}", Assert.Single(reader.Verify().Damages).File);
+    }
+
     /// <summary>A volume that the checkpoint does not name is no leftover when nothing is in its place.</summary>
     [Fact]
     public void VolumeMissingAndPutBack_AfterAnotherCheckpoint_CountsAgain()
