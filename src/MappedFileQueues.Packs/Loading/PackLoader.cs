@@ -361,7 +361,7 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
         if (file is null)
             return null;
         Span<byte> bytes = stackalloc byte[VolumeHeader.Length];
-        int read = file.ReadAt(bytes, 0);
+        int read = Volume.ReadHeader(file, bytes);
         VolumeHeader? header = VolumeHeader.Parse(bytes[..read], meta.PackId, name);
         if (header is null)
         {

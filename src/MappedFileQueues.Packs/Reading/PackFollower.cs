@@ -153,7 +153,7 @@ internal sealed class PackFollower : IDisposable
         if (file is null)
             return null;
         Span<byte> bytes = stackalloc byte[VolumeHeader.Length];
-        int read = file.ReadAt(bytes, 0);
+        int read = Volume.ReadHeader(file, bytes);
         return new Volume(_next, file, _meta.PackId)
         {
             Tail = VolumeHeader.Length,

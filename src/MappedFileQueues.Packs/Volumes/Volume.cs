@@ -94,6 +94,19 @@ internal sealed class Volume(VolumeName name, PlatformFile file, Guid packId, Vo
         Interlocked.Add(ref _liveCount, count);
     }
 
+    /// <summary>Reads a volume's header. What the disk cannot give counts as damage of the header: no bytes.</summary>
+    public static int ReadHeader(PlatformFile file, Span<byte> header)
+    {
+        try
+        {
+            return file.ReadAt(header, 0);
+        }
+        catch (QueueDiskException error) when (error.Errno == DiskErrors.EIO)
+        {
+            return 0;
+        }
+    }
+
     /// <summary>Sets the end of this volume from the next volume's header.</summary>
     public void EndBefore(Volume next)
     {

@@ -364,12 +364,28 @@ internal sealed class PackCompactor(PackWriter writer)
     private long Copy(Volume old, ulong olderCleanAsOf, NeedleCopier copier)
     {
         using var scanner = new VolumeScanner(old, VolumeHeader.Length, old.Tail);
+        try
+        {
+            return Copy(scanner, olderCleanAsOf, copier);
+        }
+        catch (MappedFileQueueException error) when (IsDamage(error, old))
+        {
+            throw new DamagedNeedleException(old, scanner.Position);
+        }
+    }
+
+    /// <summary>Whether bytes of the volume have changed since they were checked, or the disk cannot give them.</summary>
+    private static bool IsDamage(MappedFileQueueException error, Volume old) => error is PackCorruptException
+        || (error is QueueDiskException { Errno: DiskErrors.EIO } disk && disk.Path == old.File.Path);
+
+    private long Copy(VolumeScanner scanner, ulong olderCleanAsOf, NeedleCopier copier)
+    {
         ulong sequence = 0;
         long tombstones = 0;
         while (!scanner.IsAtEnd)
         {
             if (!scanner.TryNext(sequence, wholeNeedle: true) && !TryPassDead(scanner, sequence))
-                throw new DamagedNeedleException(old, scanner.Position);
+                throw new DamagedNeedleException(scanner.Volume, scanner.Position);
             sequence = scanner.Needle.Sequence;
             if (scanner.Needle.Kind == NeedleKind.Value)
             {

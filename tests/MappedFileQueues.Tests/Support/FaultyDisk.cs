@@ -35,6 +35,9 @@ internal sealed class FaultyDisk : ForwardingServices
     /// <summary>Called before each call (`Renamed`, `Deleted`, `Synced`: after it) with the file's name; may throw.</summary>
     public Action<DiskCall, string>? Before { get; set; }
 
+    /// <summary>Called before each read of a store's file with its name and the position; may throw.</summary>
+    public Action<string, long>? BeforeRead { get; set; }
+
     public override string? BootId => BootIdOverride ?? base.BootId;
 
     /// <summary>Makes this another boot, of which nothing more is known.</summary>
@@ -197,6 +200,12 @@ internal sealed class FaultyDisk : ForwardingServices
                 disk.WasAskedWhetherTaken = true;
                 return disk.CanTakeAlone && base.IsTakenAlone;
             }
+        }
+
+        public override int ReadAt(Span<byte> destination, long position)
+        {
+            disk.BeforeRead?.Invoke(name, position);
+            return base.ReadAt(destination, position);
         }
 
         public override void WriteAt(ReadOnlySpan<byte> source, long position)

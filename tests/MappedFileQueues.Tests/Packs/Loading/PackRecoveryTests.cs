@@ -64,6 +64,29 @@ public sealed class PackRecoveryTests : IDisposable
         Assert.Equal($"volumes/{Path.GetFileName(last)}", Assert.Single(reader.Verify().Damages).File);
     }
 
+    /// <summary>
+    /// The header is not needed, and its damage is only reported. When the disk could not give it, no opening succeeded.
+    /// </summary>
+    [Fact]
+    public void Open_HeaderCannotBeRead_IsReported()
+    {
+        Fill(20);
+        var disk = new FaultyDisk();
+        string volume = $"volumes/{Path.GetFileName(Volumes()[1])}";
+        disk.BeforeRead = (name, position) =>
+        {
+            if (name == volume && position == 0)
+                throw FaultyDisk.Broken(name);
+        };
+
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        Assert.Equal(volume, Assert.Single(reader.Damages).File);
+        using PackStore pack = PackStore.Open(_temp.StorePath);
+        Assert.Equal(volume, Assert.Single(pack.Damages).File);
+        for (int i = 0; i < 20; i++)
+            Assert.Equal(PackBytes.Make(500, i), pack.Get($"key {i}"));
+    }
+
     /// <summary>A volume that the checkpoint does not name is no leftover when nothing is in its place.</summary>
     [Fact]
     public void VolumeMissingAndPutBack_AfterAnotherCheckpoint_CountsAgain()

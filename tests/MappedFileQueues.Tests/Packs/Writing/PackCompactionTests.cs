@@ -1,4 +1,5 @@
 using MappedFileQueues.Packs;
+using MappedFileQueues.Packs.Format;
 
 namespace MappedFileQueues.Tests.Packs.Writing;
 
@@ -160,6 +161,49 @@ public sealed class PackCompactionTests : IDisposable
 
             File.Delete(Path.Combine(image, "index.checkpoint"));
         }
+    }
+
+    /// <summary>
+    /// A sector that the disk cannot give, or a file that was cut since it was checked, ended each compaction: no later volume
+    /// was compacted any more.
+    /// </summary>
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public void Compact_VolumeCannotBeRead_OthersAreReplaced(bool isCut)
+    {
+        const string First = "volumes/00000001-00000001-0000.pack";
+
+        // What follows the scanner's buffer, from the key on, is read once more to be copied.
+        const long Copied = VolumeHeader.Length + NeedleLayout.HeaderLength + (512 * 1024);
+        var disk = new FaultyDisk();
+        using PackStore pack = PackStore.Open(
+            _temp.StorePath, new PackOptions { VolumeSize = 1024 * 1024, MapVolumes = false });
+        for (int i = 0; i < 3; i++)
+        {
+            pack.Put($"key {i}", PackBytes.Make(600_000, i));
+            pack.Put("garbage", PackBytes.Make(300_000, i));
+        }
+
+        pack.Put("garbage", [1]);
+        disk.BeforeRead = (name, position) =>
+        {
+            bool isIt = name == First && (!isCut || position == Copied);
+            if (!isIt)
+                return;
+            if (!isCut)
+                throw FaultyDisk.Broken(_temp.PathOf(name));
+            const FileShare BesideTheWriter = FileShare.ReadWrite | FileShare.Delete;
+            using FileStream file = new(_temp.PathOf(name), FileMode.Open, FileAccess.Write, BesideTheWriter);
+            file.SetLength(position);
+        };
+        PackCompaction compaction = pack.Compact(0.3);
+
+        Assert.Equal((1, 2), (compaction.VolumesSkipped, compaction.VolumesReplaced));
+        Assert.True(File.Exists(_temp.PathOf(First)));
+        Assert.Equal(PackBytes.Make(600_000, 1), pack.Get("key 1"));
+        Assert.Equal(PackBytes.Make(600_000, 2), pack.Get("key 2"));
+        Assert.Equal([1], pack.Get("garbage"));
     }
 
     /// <summary>Damage to an object that nobody needs any more goes with its volume; its neighbours did not go either.</summary>
