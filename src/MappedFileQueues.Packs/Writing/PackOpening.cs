@@ -161,9 +161,14 @@ internal static class PackOpening
         core.Directory.FlushEntries(PackNames.Volumes);
         core.Directory.FlushEntries("");
 
+        // What a damaged copy replaced may be all that is left of it.
+        HashSet<string> damaged = [.. core.Damages.Select(static damage => Path.GetFileName(damage.File))];
+        IEnumerable<VolumeName> removed = loaded.Leftovers.Where(leftover => !damaged.Any(file =>
+            VolumeName.TryParse(file, out VolumeName copy) && copy.Replaces(leftover)));
+
         // The later ones first, and each deletion on disk before the next. An unfinished compaction left a tombstone out of a
         // later volume because it left out of an earlier one what the tombstone deletes.
-        foreach (VolumeName leftover in loaded.Leftovers.OrderByDescending(static name => name.Last))
+        foreach (VolumeName leftover in removed.OrderByDescending(static name => name.Last))
         {
             _ = core.Directory.Delete(leftover.Path);
             core.Directory.FlushEntries(PackNames.Volumes);

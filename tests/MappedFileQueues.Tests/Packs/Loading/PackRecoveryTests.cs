@@ -65,6 +65,46 @@ public sealed class PackRecoveryTests : IDisposable
     }
 
     /// <summary>
+    /// A killed compaction left its copy beside the volumes that it was made from, and the copy was cut. Without a checkpoint
+    /// the copy counts by its name, and the opening deleted the volumes, which held all objects.
+    /// </summary>
+    [Theory]
+    [InlineData(0)]
+    [InlineData(1000)]
+    public void CopyDamaged_ItsOriginalsAreThere_TheyStay(int length)
+    {
+        const string Copy = "00000001-00000003-0001.pack";
+        Fill(20);
+        string[] originals = [.. Volumes().Take(3).Select(file => Path.GetFileName(file))];
+        string image = PackBytes.Copy(_temp, "killed");
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+        {
+            for (int i = 0; i < 16; i++)
+                pack.Put($"key {i}", [1]);
+            pack.Compact(0.1);
+        }
+
+        string checkpoint = Path.Combine(image, "index.checkpoint");
+        string volumes = Path.Combine(image, "volumes");
+        File.Delete(checkpoint);
+        byte[] copy = File.ReadAllBytes(Assert.Single(Directory.GetFiles(_temp.PathOf("volumes"), Copy)));
+        File.WriteAllBytes(Path.Combine(volumes, Copy), copy[..Math.Min(length, copy.Length / 2)]);
+        for (int opening = 0; opening < 3; opening++)
+        {
+            using PackStore pack = PackStore.Open(image);
+            Assert.Contains(pack.Damages, damage => damage.File == $"volumes/{Copy}");
+            Assert.All(originals, file => Assert.True(File.Exists(Path.Combine(volumes, file))));
+        }
+
+        // Without the copy they count again.
+        File.Delete(Path.Combine(volumes, Copy));
+        File.Delete(checkpoint);
+        using PackStore restored = PackStore.Open(image);
+        for (int i = 0; i < 20; i++)
+            Assert.Equal(PackBytes.Make(500, i), restored.Get($"key {i}"));
+    }
+
+    /// <summary>
     /// The header is not needed, and its damage is only reported. When the disk could not give it, no opening succeeded.
     /// </summary>
     [Fact]
