@@ -72,6 +72,10 @@ internal sealed class PackFollower : IDisposable
         }
     }
 
+    /// <summary>The pack as of now, loaded a second time. For any thread; the caller disposes it.</summary>
+    public PackCore LoadApart() =>
+        new PackLoader(_directory, _meta, _access with { MapsVolumes = false }).Load(useCheckpoint: true, writable: false).Core;
+
     public void Dispose()
     {
         _checkpoint?.Dispose();

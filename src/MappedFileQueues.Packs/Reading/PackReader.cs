@@ -241,19 +241,26 @@ public sealed class PackReader : IDisposable
 
     /// <summary>
     /// Reads every byte of the pack as of now, and builds the index a second time from the volumes. Reports damage, and where the
-    /// index differs. Needs memory for a second index.
+    /// index differs. Other calls continue. Needs memory for two more indexes.
     /// </summary>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     /// <exception cref="ObjectDisposedException">The reader is disposed.</exception>
     public PackVerification Verify()
     {
-        lock (_refreshing)
+        Refresh();
+
+        // Under the lock each get that follows the writer would wait until every byte is read.
+        try
         {
-            ObjectDisposedException.ThrowIf(_isDisposed, this);
-            _follower.Refresh();
-            using var verifier = new PackVerifier(_follower.Core, active: null, besideWriter: true);
+            using PackCore core = _follower.LoadApart();
+            using var verifier = new PackVerifier(core, active: null, besideWriter: true);
             verifier.Scan();
             return verifier.Compare();
+        }
+        catch (ObjectDisposedException) when (Volatile.Read(ref _isDisposed))
+        {
+            // It names the directory, which is closed.
+            throw new ObjectDisposedException(typeof(PackReader).FullName);
         }
     }
 

@@ -190,10 +190,12 @@ public sealed class PackFollowTests : IDisposable
         for (int i = 0; i < 40; i++)
             pack.Put($"key {i % 30}", PackBytes.Make(500, i));
         using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        int opened = 0;
         bool isCompacted = false;
         disk.Before = (call, name) =>
         {
-            bool isFirst = call == DiskCall.Open && name.StartsWith("volumes/", StringComparison.Ordinal) && !isCompacted;
+            // The first time it is loaded, the second time verified.
+            bool isFirst = call == DiskCall.Open && name == "volumes/00000001-00000001-0000.pack" && ++opened == 2;
             if (!isFirst)
                 return;
             isCompacted = true;
@@ -205,6 +207,61 @@ public sealed class PackFollowTests : IDisposable
         Assert.Empty(verification.Damages);
         Assert.Equal(30, verification.Count);
         Assert.Empty(pack.Verify().Damages);
+    }
+
+    /// <summary>
+    /// A get of a reader that follows the writer waited until the verification had read every byte of the pack.
+    /// </summary>
+    [Fact]
+    public async Task Get_DuringAVerification_DoesNotWait()
+    {
+        TimeSpan deadline = TimeSpan.FromSeconds(30);
+        var disk = new FaultyDisk();
+        using PackStore pack = PackStore.Open(_temp.StorePath, s_small);
+        for (int i = 0; i < 40; i++)
+            pack.Put($"key {i}", PackBytes.Make(500, i));
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        using var isReading = new ManualResetEventSlim();
+        using var mayRead = new ManualResetEventSlim();
+        CancellationToken cancellation = TestContext.Current.CancellationToken;
+        int verifying = 0;
+        Task<PackVerification> verification = Task.Run(
+            () =>
+            {
+                verifying = Environment.CurrentManagedThreadId;
+                disk.BeforeRead = (name, _) =>
+                {
+                    bool isIt = name == "volumes/00000001-00000001-0000.pack"
+                        && Environment.CurrentManagedThreadId == verifying;
+                    if (!isIt)
+                        return;
+                    isReading.Set();
+                    Assert.True(mayRead.Wait(deadline, CancellationToken.None));
+                };
+                return reader.Verify();
+            },
+            cancellation);
+        Assert.True(isReading.Wait(deadline, cancellation));
+
+        pack.Put("key 40", PackBytes.Make(500, 40));
+        Task<byte[]?> got = Task.Run(() => reader.Get("key 40"), cancellation);
+        Task first = await Task.WhenAny(got, Task.Delay(deadline / 3, cancellation));
+        mayRead.Set();
+
+        Assert.Same(got, first);
+        Assert.Equal(PackBytes.Make(500, 40), await got);
+        Assert.Empty((await verification).Damages);
+
+        // Nor does the end of the reader.
+        disk.BeforeRead = null;
+        int opened = 0;
+        disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Open && name == "volumes/00000001-00000001-0000.pack" && ++opened == 2)
+                reader.Dispose();
+        };
+        ObjectDisposedException error = Assert.Throws<ObjectDisposedException>(reader.Verify);
+        Assert.Equal(typeof(PackReader).FullName, error.ObjectName);
     }
 
     [Fact]
