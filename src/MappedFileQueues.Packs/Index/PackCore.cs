@@ -133,11 +133,13 @@ internal sealed class PackCore : IDisposable
 
         ulong entry = Layout.Pack(hash, volume.Slot, position, needle.Length);
         volume.AddLive(needle.Length, 1);
-        Hidden.OnPut(hash);
         if (isKnown)
             Index.Replace(hash, old.Entry, entry);
         else
             Index.Add(hash, entry);
+
+        // After the index: a get that does not know any more that the key was deleted finds it, or sees the index changed.
+        Hidden.OnPut(hash);
     }
 
     public void Dispose() => Volumes.Dispose();

@@ -56,9 +56,13 @@ internal sealed class PackLookup(PackIndex index, VolumeTable volumes, HiddenNee
             entry = unreadable;
             if (unreadable != 0 && !passDamage)
                 throw Damaged(unreadable);
-            if (!passDamage && !hidden.IsEmpty)
-                hidden.Check(key, hash, known: null);
-            return false;
+            HiddenStretch? hiding = passDamage ? null : hidden.FindUnlessIgnored(key, hash, known: null);
+            if (hiding is null)
+                return false;
+
+            // A put of a deleted key may have come after the lookup in the index.
+            if (index.ShardOf(hash).Version == version)
+                throw hidden.Error(hiding);
         }
     }
 

@@ -159,9 +159,13 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
     /// <exception cref="PackCorruptException">The key may have such a value.</exception>
     public void Check(ReadOnlySpan<byte> key, ulong hash, NeedlePosition? known)
     {
-        if (!IsIgnored && Find(key, hash, known) is { } stretch)
+        if (FindUnlessIgnored(key, hash, known) is { } stretch)
             throw Error(stretch);
     }
+
+    /// <summary>As <see cref="Find"/>, for an answer; null if answers ignore the hidden needles.</summary>
+    public HiddenStretch? FindUnlessIgnored(ReadOnlySpan<byte> key, ulong hash, NeedlePosition? known) =>
+        IsIgnored ? null : Find(key, hash, known);
 
     /// <summary>The exception for a key, or a pack, that may have a needle in this stretch.</summary>
     public PackCorruptException Error(HiddenStretch stretch)

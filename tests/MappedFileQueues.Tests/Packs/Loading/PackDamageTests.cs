@@ -115,6 +115,37 @@ public sealed class PackDamageTests : IDisposable
     }
 
     /// <summary>
+    /// Several needles are gone, but a key that was deleted after them is known to be. A get that found it in no index, while a
+    /// put of it took it out of the deleted ones, said that its value was lost.
+    /// </summary>
+    [Fact]
+    public async Task ManyNeedlesGone_GetBesidePutsAndDeletesOfItsKey_IsNoError()
+    {
+        FillAndKill();
+        long from = NeedleOf(DamagedNumber, isSecond: true, out int needleLength);
+        Write(from, PackBytes.Make((3 * needleLength) + 100, 7));
+        using PackStore pack = PackStore.Open(_temp.StorePath);
+        Assert.True(pack.Delete("key"));
+
+        bool isOver = false;
+        Task getting = Task.Run(
+            () =>
+            {
+                while (!Volatile.Read(ref isOver))
+                    _ = pack.Contains("key");
+            },
+            TestContext.Current.CancellationToken);
+        for (int round = 0; round < 100_000 && !getting.IsCompleted; round++)
+        {
+            pack.Put("key", [1]);
+            Assert.True(pack.Delete("key"));
+        }
+
+        Volatile.Write(ref isOver, true);
+        await getting;
+    }
+
+    /// <summary>
     /// Several needles are gone, and nobody can tell whose they were. So every key says so that was not put or deleted behind
     /// them,
     /// also over a checkpoint, until it is put or deleted, or the caller wants what is known.
