@@ -225,9 +225,22 @@ internal sealed class PackAppender : IDisposable
         }
     }
 
-    /// <summary>Makes the volume for the next needles and adds it to the pack.</summary>
+    /// <summary>
+    /// Whether a crash tore the last write of the last volume. If the volume is known to have been longer, its end is lost, and
+    /// may be restored.
+    /// </summary>
+    public static bool IsTorn(PackCore core, Volume last)
+    {
+        bool isEndLost = core.Hidden.Stretches.Any(stretch =>
+            stretch.Name == last.Name && stretch.Length == 0 && stretch.Trace is null);
+        return last.Name.Generation == 0 && last.File.Length > last.Tail && !isEndLost;
+    }
+
+    /// <summary>
+    /// Makes the volume for the next needles and adds it to the pack. If the volume before it is torn, this ends it.
+    /// </summary>
     /// <exception cref="PackFullException">No number or no slot is left.</exception>
-    public static Volume MakeNext(PackCore core, uint number, long previousEnd = 0)
+    public static Volume MakeNext(PackCore core, uint number)
     {
         core.Volumes.RequireFree(1);
         if (number > VolumeName.NumberMax)
@@ -236,9 +249,12 @@ internal sealed class PackAppender : IDisposable
                 $"The pack has used all volume numbers: path={core.Directory.Path}. Copy it into a new pack.");
         }
 
+        Volume? last = core.Volumes.InOrder.LastOrDefault();
+        long previousEnd = last is not null && IsTorn(core, last) ? last.Tail : 0;
         Volume made = MakeVolume(core, new VolumeHeader(
             new VolumeName(number, number, 0), 0, core.IsSequenceExact ? core.Sequence : 0, previousEnd));
         core.Volumes.Add(made);
+        last?.EndBefore(made);
         return made;
     }
 

@@ -178,10 +178,7 @@ internal static class PackOpening
         Volume? last = core.Volumes.InOrder.LastOrDefault();
         if (last is not null && core.Directory.Identify(PackNames.Poison) is not null)
             WriteAnew(last, loaded.CoveredTail);
-        // Known to have been longer: its end is lost, not torn, and may be restored.
-        bool isEndLost = core.Hidden.Stretches.Any(stretch =>
-            stretch.Name == last?.Name && stretch.Length == 0 && stretch.Trace is null);
-        bool isTorn = last is { Name.Generation: 0 } && last.File.Length > last.Tail && !isEndLost;
+        bool isTorn = last is not null && PackAppender.IsTorn(core, last);
         bool isLastMissing = loaded.LastNumber > (last?.Name.Last ?? 0);
         bool isDamaged = core.Damages.Any(damage => damage.File == last?.Name.Path);
         bool isActive = last is { Name.Generation: 0 } && !isDamaged && !isLastMissing && !isTorn;
@@ -202,7 +199,7 @@ internal static class PackOpening
 
     /// <summary>
     /// Ends a torn volume: the header of the next volume stores where the needles of this one end. A full pack has no room for a
-    /// next volume. Then the next opening does the same again, and a compaction leaves out what is torn.
+    /// next volume. Then the next put or the next opening ends it, and a compaction leaves out what is torn.
     /// </summary>
     private static Volume? EndTorn(PackCore core, Volume last, uint nextNumber)
     {
@@ -217,15 +214,14 @@ internal static class PackOpening
         Volume next;
         try
         {
-            next = PackAppender.MakeNext(core, nextNumber, previousEnd: last.Tail);
+            next = PackAppender.MakeNext(core, nextNumber);
         }
         catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno)
             && new PackReserve(core.Directory).TryGive())
         {
-            next = PackAppender.MakeNext(core, nextNumber, previousEnd: last.Tail);
+            next = PackAppender.MakeNext(core, nextNumber);
         }
 
-        last.EndBefore(next);
         ProtocolSteps.Reach(ProtocolStep.PackTailEnded);
         return next;
     }

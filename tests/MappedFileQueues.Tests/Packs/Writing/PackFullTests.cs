@@ -74,6 +74,34 @@ public sealed class PackFullTests : IDisposable
         Assert.False(PackQueries.Contains(writer.Core, Key(1)));
     }
 
+    /// <summary>
+    /// An opening cannot end a torn volume in a full pack. When a compaction had made room, the next volume did not say where the
+    /// torn one ends, and what the crash had left of a put was damage, which made all keys before it doubtful.
+    /// </summary>
+    [Fact]
+    public void Put_LastVolumeIsTornAndWasNotEnded_EndsIt()
+    {
+        var options = new PackOptions { VolumeSize = VolumeLength };
+        using (PackStore pack = PackStore.Open(_temp.StorePath, options))
+            pack.Put("before", [1]);
+        OpenedPack opened = PackOpening.OpenWriter(_temp.StorePath, options, useCheckpoint: true);
+        using (var writer = new PackWriter(opened with { Active = null }, options))
+        {
+            Volume torn = Assert.Single(writer.Core.Volumes.InOrder);
+            torn.File.WriteAt(new byte[48], torn.Tail);
+            Assert.True(writer.Append(NeedleKind.Value, "after"u8, [2], null));
+            Assert.Equal(2, writer.Core.Volumes.InOrder.Count);
+            Assert.True(writer.Verify().IsWhole);
+        }
+
+        File.Delete(_temp.PathOf("index.checkpoint"));
+        using PackReader reader = PackStore.OpenReader(_temp.StorePath);
+        Assert.Empty(reader.Damages);
+        Assert.Equal([1], reader.Get("before"));
+        Assert.Equal([2], reader.Get("after"));
+        Assert.False(reader.Contains("never"));
+    }
+
     private static byte[] Key(int number) => System.Text.Encoding.UTF8.GetBytes($"key {number}");
 
     /// <summary>Volumes full of what is alive, which only the table knows.</summary>
