@@ -113,19 +113,24 @@ internal static class PackOpening
     /// <summary>Refuses a directory that holds something else.</summary>
     private static void RefuseForeign(HeldDirectory directory, bool mayCreate)
     {
-        if (directory.Identify(PackNames.Meta) is not null && directory.List("").Contains(PackNames.Meta))
+        if (HasMeta(directory))
             return;
         if (!mayCreate)
             throw PackErrors.NoPack(directory.Path);
         string? foreign = directory.List("").FirstOrDefault(static name => name is not (PackNames.Locks or PackNames.Volumes)
             && !name.EndsWith(WholeFile.TemporarySuffix, StringComparison.Ordinal));
-        if (foreign is not null)
-            throw PackErrors.Foreign(directory.Path, foreign);
 
         // Volumes without their meta page are a damaged pack, not an empty directory.
-        if (directory.List(PackNames.Volumes) is [{ } volume, ..])
-            throw PackErrors.Foreign(directory.Path, $"{PackNames.Volumes}/{volume}");
+        if (foreign is null && directory.List(PackNames.Volumes) is [{ } volume, ..])
+            foreign = $"{PackNames.Volumes}/{volume}";
+
+        // Another process may have made the pack between the looks.
+        if (foreign is not null && !HasMeta(directory))
+            throw PackErrors.Foreign(directory.Path, foreign);
     }
+
+    private static bool HasMeta(HeldDirectory directory) =>
+        directory.Identify(PackNames.Meta) is not null && directory.List("").Contains(PackNames.Meta);
 
     private static PackMeta Create(HeldDirectory directory, PackOptions options)
     {

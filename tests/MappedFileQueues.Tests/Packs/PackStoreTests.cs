@@ -148,6 +148,27 @@ public sealed class PackStoreTests : IDisposable
         Assert.Equal("notes.txt", Path.GetFileName(Assert.Single(Directory.GetFileSystemEntries(_temp.StorePath))));
     }
 
+    /// <summary>Two processes that make the same pack: the second took the first one's files for foreign ones.</summary>
+    [Theory]
+    [InlineData("")]
+    [InlineData("volumes")]
+    public void Open_AnotherMakesThePackMeanwhile_OpensIt(string looked)
+    {
+        var disk = new FaultyDisk();
+        disk.Before = (call, name) =>
+        {
+            bool isIt = call == DiskCall.List && name == looked;
+            if (!isIt)
+                return;
+            disk.Before = null;
+            using PackStore other = PackStore.Open(_temp.StorePath);
+            other.Put("key", [1]);
+        };
+
+        using PackStore pack = PackStore.Open(_temp.StorePath);
+        Assert.Equal([1], pack.Get("key"));
+    }
+
     [Fact]
     public void Open_NoPackAndMayNotBeMade_IsRefusedAndUntouched()
     {
