@@ -4,6 +4,7 @@ using MappedFileQueues.Packs.Format;
 using MappedFileQueues.Packs.Index;
 using MappedFileQueues.Packs.Reading;
 using MappedFileQueues.Packs.Writing;
+using MappedFileQueues.Platform;
 
 namespace MappedFileQueues.Packs;
 
@@ -68,7 +69,7 @@ public sealed class PackStore : IDisposable
         var writer = new PackWriter(PackOpening.OpenWriter(path, options, useCheckpoint: true), options);
         try
         {
-            writer.EvictExcess();
+            EvictExcess(writer);
             return new PackStore(writer);
         }
         catch
@@ -420,4 +421,16 @@ public sealed class PackStore : IDisposable
     /// already reading in another thread completes. Disk errors are not reported: nothing acknowledged depends on the checkpoint.
     /// </summary>
     public void Dispose() => _writer.Dispose();
+
+    private static void EvictExcess(PackWriter writer)
+    {
+        try
+        {
+            writer.EvictExcess();
+        }
+        catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno))
+        {
+            // The next put tries again. Whoever wants to free the disk needs the pack open.
+        }
+    }
 }

@@ -248,8 +248,30 @@ internal sealed class PackWriter : IDisposable
         {
             ObjectDisposedException.ThrowIf(_isDisposed, typeof(PackStore));
             long room = length == 0 ? 0 : Appender.RoomOfNext(length);
-            long count = new PackEvictor(this).Run(Appender.LengthMax - room);
+            long count = Evict(Appender.LengthMax - room);
             Volatile.Write(ref _evictedCount, _evictedCount + count);
+        }
+    }
+
+    /// <summary>Evicts. On a full disk the reserve makes room for what has to be written first.</summary>
+    private long Evict(long lengthMax)
+    {
+        try
+        {
+            return new PackEvictor(this).Run(lengthMax);
+        }
+        catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno) && !Appender.IsPoisoned)
+        {
+            using (Appender.Gate.Take())
+                Appender.Reserve.Lend();
+            try
+            {
+                return new PackEvictor(this).Run(lengthMax);
+            }
+            finally
+            {
+                KeepReserve();
+            }
         }
     }
 

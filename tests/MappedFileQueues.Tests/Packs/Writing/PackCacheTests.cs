@@ -175,6 +175,41 @@ public sealed class PackCacheTests : IDisposable
         Check(pack, count + 1);
     }
 
+    /// <summary>
+    /// An operator lowers the limit to free a full disk. The eviction needs some room first, did not take the reserve for it,
+    /// and its failure closed the pack.
+    /// </summary>
+    [Theory]
+    [InlineData(true)]
+    [InlineData(false)]
+    public void Open_LowerLimitOnAFullDisk_EvictsWithTheReserveOrLater(bool isReserveEnough)
+    {
+        using (PackStore pack = PackStore.Open(_temp.StorePath, Cache))
+        {
+            for (int i = 0; i < 120; i++)
+                pack.Put($"{i}", PackBytes.Make(300, i));
+        }
+
+        var reserve = new FileInfo(_temp.PathOf("reserve"));
+        var disk = new FaultyDisk();
+        disk.Before = (call, name) =>
+        {
+            reserve.Refresh();
+            if (call == DiskCall.Write && name == "index.checkpoint.tmp" && !(isReserveEnough && reserve.Length == 0))
+                throw new QueueDiskException($"No room: {name}.", DiskErrors.ENOSPC, name);
+        };
+        using PackStore opened = PackStore.Open(_temp.StorePath, new PackOptions { MaxBytes = MaxBytes / 4 });
+        Assert.Equal(isReserveEnough, opened.EvictedCount > 0);
+        Assert.Equal(120, opened.Count + opened.EvictedCount);
+        Assert.Equal(PackBytes.Make(300, 119), opened.Get("119"));
+        Assert.True(opened.Delete("119"));
+
+        disk.Before = null;
+        for (int i = 0; opened.EvictedCount == 0; i++)
+            opened.Put($"more {i}", PackBytes.Make(300, i));
+        Assert.True(opened.Verify().IsWhole);
+    }
+
     /// <summary>A cache has to stay usable: what is damaged goes when its turn comes, and its doubts with it.</summary>
     [Fact]
     public void Put_OldestVolumeIsDamagedOrGone_GoesLikeTheOthers()
