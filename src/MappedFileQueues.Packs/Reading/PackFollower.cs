@@ -22,6 +22,9 @@ internal sealed class PackFollower : IDisposable
     private Volume? _last;
     private VolumeName _next;
 
+    /// <summary>What lay beside the volumes when they were loaded, and did not count.</summary>
+    private HashSet<string> _leftovers = [];
+
     /// <summary>The length of the last volume at the last look.</summary>
     private long _seenLength;
 
@@ -92,6 +95,7 @@ internal sealed class PackFollower : IDisposable
             LoadedPack loaded = new PackLoader(_directory, _meta, _access).Load(useCheckpoint: true, writable: false);
             SetLast(loaded.Core.Volumes.InOrder.LastOrDefault(), loaded.LastNumber);
             Hold(checkpoint);
+            _leftovers = [.. loaded.Leftovers.Select(static leftover => leftover.FileName)];
             return loaded.Core;
         }
         catch
@@ -180,7 +184,7 @@ internal sealed class PackFollower : IDisposable
         PlatformFile? checkpoint = OpenCheckpoint();
         try
         {
-            if (!IsSetChanged())
+            if (!IsSetChanged(isComparedAgain: checkpoint is null))
             {
                 Hold(checkpoint);
                 checkpoint = null;
@@ -195,9 +199,14 @@ internal sealed class PackFollower : IDisposable
         }
     }
 
-    private bool IsSetChanged()
+    /// <param name="isComparedAgain">
+    /// Whether the next refresh compares the names again. Then a leftover may wait until what it replaces is gone.
+    /// </param>
+    private bool IsSetChanged(bool isComparedAgain)
     {
         HashSet<string> files = [.. _directory.List(PackNames.Volumes)];
+        if (isComparedAgain)
+            files.ExceptWith(_leftovers);
         IReadOnlyList<Volume> known = _core.Volumes.InOrder;
         foreach (Volume volume in known)
         {

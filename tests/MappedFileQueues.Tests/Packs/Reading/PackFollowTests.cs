@@ -264,6 +264,46 @@ public sealed class PackFollowTests : IDisposable
         Assert.Equal(typeof(PackReader).FullName, error.ObjectName);
     }
 
+    /// <summary>
+    /// A killed compaction left its copy beside a checkpoint that does not name it. Where files have no identity, a reader looks
+    /// at the names each time, took the copy for news, and loaded the whole index for each get.
+    /// </summary>
+    [Fact]
+    public void Get_PortableBesideAKilledCompaction_DoesNotLoadEachTime()
+    {
+        PlatformScope.Use(portable: true);
+        using (PackStore first = PackStore.Open(_temp.StorePath, s_small))
+        {
+            for (int i = 0; i < 40; i++)
+                first.Put($"key {i}", PackBytes.Make(500, i));
+        }
+
+        string killed = PackBytes.Copy(_temp, "killed");
+        using (PackStore pack = PackStore.Open(_temp.StorePath, s_small))
+        {
+            for (int i = 0; i < 40; i += 2)
+                pack.Put($"key {i}", [1]);
+            pack.Compact(0.1);
+        }
+
+        string copy = Directory.GetFiles(_temp.PathOf("volumes"), "*-0001.pack").Order().First();
+        File.Copy(copy, Path.Combine(killed, "volumes", Path.GetFileName(copy)));
+        var disk = new CountingDisk();
+        using PackReader reader = PackStore.OpenReader(killed);
+        Assert.Equal(PackBytes.Make(500, 1), reader.Get("key 1"));
+        long before = disk.BytesRead;
+        Assert.Equal(PackBytes.Make(500, 2), reader.Get("key 2"));
+        Assert.InRange(disk.BytesRead - before, 500, 5000);
+
+        // The next writer removes the copy; then its own counts.
+        using PackStore writer = PackStore.Open(killed, s_small);
+        for (int i = 0; i < 40; i += 2)
+            writer.Put($"key {i}", [2]);
+        Assert.NotEqual(0, writer.Compact(0.1).VolumesReplaced);
+        Assert.Equal([2], reader.Get("key 2"));
+        Assert.Equal(PackBytes.Make(500, 1), reader.Get("key 1"));
+    }
+
     [Fact]
     public void Enumerate_CompactionBeforeTheFirstStep_GivesAll()
     {
