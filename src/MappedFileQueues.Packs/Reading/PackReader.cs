@@ -39,6 +39,7 @@ public sealed class PackReader : IDisposable
     /// <param name="options">How to read the pack; null for the defaults.</param>
     /// <exception cref="PackNotFoundException">There is no pack.</exception>
     /// <exception cref="PackFormatException">The pack has another version, or its meta page is damaged.</exception>
+    /// <exception cref="PackInUseException">The volumes changed each time that they were opened: try again.</exception>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
     public static PackReader Open(string path, PackReaderOptions? options = null)
     {
@@ -66,6 +67,7 @@ public sealed class PackReader : IDisposable
 
     /// <summary>Takes over everything that the writer has put and deleted so far.</summary>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
+    /// <exception cref="PackInUseException">The volumes changed each time that they were opened: try again.</exception>
     /// <exception cref="PackDeletedException">The pack was removed; a call that refreshes first (<see
     /// cref="PackReaderOptions.FollowWriter"/>) throws it too.</exception>
     /// <exception cref="ObjectDisposedException">The reader is disposed.</exception>

@@ -107,7 +107,7 @@ public sealed class PackOptions
     }
 
     /// <summary>
-    /// After this many bytes of puts and deletes a thread of the pool writes a checkpoint of the index, so opening after a crash
+    /// After this many bytes of puts and deletes a thread of its own writes a checkpoint of the index, so opening after a crash
     /// reads at most this much; default 256 MiB. Disposing the pack writes a checkpoint too.
     /// </summary>
     /// <exception cref="ArgumentOutOfRangeException">The value is less than 1.</exception>

@@ -106,7 +106,8 @@ public sealed class PackStore : IDisposable
     /// <exception cref="PackPoisonedException">An earlier sync failed: close the pack and open it again.</exception>
     /// <exception cref="PackDeletedException">The pack was removed while it was open.</exception>
     /// <exception cref="PackFullException">
-    /// The pack has the maximum number of volumes. Deletes still work, and a compaction makes room.
+    /// The pack has the maximum number of volumes. Deletes still work, and a compaction makes room. Or it has used all numbers
+    /// of volumes, puts or (with <see cref="PackOptions.MaxBytes"/>) generations: copy it into a new pack.
     /// </exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public void Put(ReadOnlySpan<byte> key, ReadOnlySpan<byte> data, PackDurability? durability = null) =>
@@ -139,6 +140,7 @@ public sealed class PackStore : IDisposable
     /// <exception cref="ArgumentOutOfRangeException">The durability is not a defined level.</exception>
     /// <exception cref="QueueDiskException">As for the method that is not asynchronous.</exception>
     /// <exception cref="PackPoisonedException">An earlier sync failed: close the pack and open it again.</exception>
+    /// <exception cref="PackDeletedException">The pack was removed while it was open.</exception>
     /// <exception cref="PackFullException">The pack has the maximum number of volumes.</exception>
     /// <exception cref="OperationCanceledException">The wait was cancelled.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
@@ -170,6 +172,7 @@ public sealed class PackStore : IDisposable
     /// <exception cref="ArgumentOutOfRangeException">The durability is not a defined level.</exception>
     /// <exception cref="QueueDiskException">The disk is full or fails; the object still exists.</exception>
     /// <exception cref="PackPoisonedException">An earlier sync failed: close the pack and open it again.</exception>
+    /// <exception cref="PackDeletedException">The pack was removed while it was open.</exception>
     /// <exception cref="PackFullException">
     /// The pack has the maximum number of volumes, and the last one is damaged or as long as a volume can be.
     /// </exception>
@@ -194,6 +197,7 @@ public sealed class PackStore : IDisposable
     /// <exception cref="ArgumentOutOfRangeException">The durability is not a defined level.</exception>
     /// <exception cref="QueueDiskException">The disk is full or fails; the object still exists.</exception>
     /// <exception cref="PackPoisonedException">An earlier sync failed: close the pack and open it again.</exception>
+    /// <exception cref="PackDeletedException">The pack was removed while it was open.</exception>
     /// <exception cref="OperationCanceledException">The wait was cancelled.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public ValueTask<bool> DeleteAsync(
@@ -376,6 +380,7 @@ public sealed class PackStore : IDisposable
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <exception cref="QueueDiskException">The sync failed; the pack accepts no more writes.</exception>
     /// <exception cref="PackPoisonedException">An earlier sync failed.</exception>
+    /// <exception cref="PackDeletedException">The pack was removed while it was open.</exception>
     /// <exception cref="OperationCanceledException">The wait was cancelled.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public ValueTask FlushAsync(CancellationToken cancellationToken = default) => _writer.FlushAsync(cancellationToken);
@@ -394,13 +399,15 @@ public sealed class PackStore : IDisposable
     /// <exception cref="ArgumentOutOfRangeException"><paramref name="garbageMin"/> is not from 0 to 1.</exception>
     /// <exception cref="QueueDiskException">The disk is full or fails; the old volumes stay.</exception>
     /// <exception cref="PackPoisonedException">A sync failed: close the pack and open it again.</exception>
+    /// <exception cref="PackDeletedException">The pack was removed while it was open.</exception>
     /// <exception cref="PackFullException">The pack already has 16,384 volumes. Puts and deletes leave one free.</exception>
     /// <exception cref="OperationCanceledException">The compaction was cancelled.</exception>
     /// <exception cref="ObjectDisposedException">The pack is disposed.</exception>
     public PackCompaction Compact(double garbageMin = 0.3, CancellationToken cancellationToken = default)
     {
-        ArgumentOutOfRangeException.ThrowIfNegative(garbageMin);
-        ArgumentOutOfRangeException.ThrowIfGreaterThan(garbageMin, 1);
+        // Not a number is neither less nor greater than anything.
+        if (garbageMin is not (>= 0 and <= 1))
+            throw new ArgumentOutOfRangeException(nameof(garbageMin), garbageMin, "The fraction is not from 0 to 1.");
         return _writer.Compact(garbageMin, cancellationToken);
     }
 
