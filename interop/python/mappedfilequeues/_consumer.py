@@ -119,7 +119,11 @@ class Consumer(Reader):
         mode = files.meta_stat.st_mode & 0o666
         try:
             os.mkdir("locks", 0o700, dir_fd=files.directory)
-            folder = os.open("locks", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=files.directory)
+            try:
+                folder = os.open("locks", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=files.directory)
+            except OSError:
+                os.rmdir("locks", dir_fd=files.directory)  # Whoever finds it takes it as it is.
+                raise
             self._adopt(folder, mode | ((mode | mode >> 1) & 0o222) >> 1)
             os.close(folder)
         except FileExistsError:

@@ -243,10 +243,12 @@ public sealed class PackReader : IDisposable
 
     /// <summary>
     /// Reads every byte of the pack as of now, and builds the index a second time from the volumes. Reports damage, and where the
-    /// index differs. Other calls continue. Needs memory for two more indexes.
+    /// index differs. Other calls continue. Needs memory for two more indexes, and opens each volume twice more.
     /// </summary>
     /// <exception cref="QueueDiskException">The system refused a file operation.</exception>
-    /// <exception cref="ObjectDisposedException">The reader is disposed.</exception>
+    /// <exception cref="PackInUseException">The volumes changed each time that they were opened: try again.</exception>
+    /// <exception cref="PackDeletedException">The pack was removed.</exception>
+    /// <exception cref="ObjectDisposedException">The reader is disposed, also meanwhile.</exception>
     public PackVerification Verify()
     {
         Refresh();
@@ -257,6 +259,9 @@ public sealed class PackReader : IDisposable
             using PackCore core = _follower.LoadApart();
             using var verifier = new PackVerifier(core, active: null, besideWriter: true);
             verifier.Scan();
+
+            // On Portable a closed directory does not say so.
+            ObjectDisposedException.ThrowIf(Volatile.Read(ref _isDisposed), this);
             return verifier.Compare();
         }
         catch (ObjectDisposedException) when (Volatile.Read(ref _isDisposed))

@@ -168,12 +168,14 @@ internal static class PackOpening
 
         // What a damaged copy replaced may be all that is left of it.
         HashSet<string> damaged = [.. core.Damages.Select(static damage => Path.GetFileName(damage.File))];
-        IEnumerable<VolumeName> removed = loaded.Leftovers.Where(leftover => !damaged.Any(file =>
-            VolumeName.TryParse(file, out VolumeName copy) && copy.Replaces(leftover)));
+        uint keptFrom = loaded.Leftovers
+            .Where(leftover => damaged.Any(file => VolumeName.TryParse(file, out VolumeName copy) && copy.Replaces(leftover)))
+            .Select(static leftover => leftover.First).DefaultIfEmpty(uint.MaxValue).Min();
 
         // The later ones first, and each deletion on disk before the next. An unfinished compaction left a tombstone out of a
-        // later volume because it left out of an earlier one what the tombstone deletes.
-        foreach (VolumeName leftover in removed.OrderByDescending(static name => name.Last))
+        // later volume because it left out of an earlier one what the tombstone deletes. So what is after one that stays, stays.
+        foreach (VolumeName leftover in loaded.Leftovers.Where(leftover => leftover.First < keptFrom)
+            .OrderByDescending(static name => name.Last))
         {
             _ = core.Directory.Delete(leftover.Path);
             core.Directory.FlushEntries(PackNames.Volumes);

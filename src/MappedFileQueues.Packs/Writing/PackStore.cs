@@ -435,9 +435,9 @@ public sealed class PackStore : IDisposable
         {
             writer.EvictExcess();
         }
-        catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno))
+        catch (QueueDiskException error) when (DiskErrors.IsFull(error.Errno) && !writer.Appender.IsPoisoned)
         {
-            // The next put tries again. Whoever wants to free the disk needs the pack open.
+            // A put tries again, once there is room for the reserve. Whoever wants to free the disk needs the pack open.
         }
     }
 }

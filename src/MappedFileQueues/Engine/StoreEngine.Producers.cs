@@ -126,7 +126,7 @@ internal sealed partial class StoreEngine
             end = FindEndAfter(id, Math.Max(offset, Store.LogStart));
             Dictionary<ulong, ulong> highest = new() { [file.Id] = last };
             // Also before the log start: a removal that is under way, or has died, raises that before the file knows what goes.
-            new SequenceScan(Store.Directory, Store.Meta).Run(offset, end, highest);
+            new SequenceScan(Store.Directory, Store.Meta).Run([offset], end, highest);
             // Again: what was removed during the walk is known to the file now.
             last = Math.Max(highest[file.Id], file.Known.Sequence);
             return file;

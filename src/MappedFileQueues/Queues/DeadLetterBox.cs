@@ -43,12 +43,13 @@ internal sealed class DeadLetterBox(
         ObjectDisposedException.ThrowIf(_isDisposed, this);
         try
         {
-            _queue ??= Open(segmentSize);
+            MappedFileQueue queue = _queue ??= Open(segmentSize);
             // Dispose may have come before there was anything to close.
+            Interlocked.MemoryBarrier();
             ObjectDisposedException.ThrowIf(_isDisposed, this);
             int blockLength = new HeaderFields(headers).BlockLength;
             byte[] bytes = letter.ToBytes(letterLengthMax - blockLength - DeadLetter.RepetitionLengthMax);
-            MappedFileProducer producer = _queue.Producer;
+            MappedFileProducer producer = queue.Producer;
             int limit = producer.MessageLengthMax - blockLength - DeadLetter.RepetitionLengthMax;
             if (bytes.Length > limit)
                 throw new InvalidOperationException(

@@ -322,6 +322,8 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
         _scene.Produce(new string('x', BrokerFixture.MessageLengthMax + 1000), "one");
         StreamForwarderOptions options = _scene.Forward();
         (options.OnSourceChange, options.DeadLetterPath) = (SourceChangePolicy.Continue, Path.Combine(_scene.Root, "dead"));
+        // It may look while the store is made anew.
+        options.AwaitsStore = true;
         using CancellationTokenSource stop = new(BridgeScene.Deadline);
         StreamForwarder forwarder = new(options);
         Task running = forwarder.RunAsync(stop.Token);
@@ -349,13 +351,14 @@ public sealed class BridgeLossTests(BrokerFixture broker) : IDisposable
         _scene.Produce("one");
         using CancellationTokenSource stop = new(BridgeScene.Deadline);
         StreamForwarderOptions options = _scene.Forward();
-        options.OnSourceChange = SourceChangePolicy.Continue;
+        // They may look while the store is made anew.
+        (options.OnSourceChange, options.AwaitsStore) = (SourceChangePolicy.Continue, true);
         using CancellationTokenSource stopFirst = CancellationTokenSource.CreateLinkedTokenSource(stop.Token);
         StreamForwarder first = new(options);
         Task firstRunning = first.RunAsync(stopFirst.Token);
         Eventually.True(() => Cursor() > 0 || firstRunning.IsCompleted, "the message is confirmed", BridgeScene.Deadline);
         StreamForwarderOptions other = _scene.Forward();
-        (other.OnSourceChange, other.ConsumerName) = (SourceChangePolicy.Continue, "other");
+        (other.OnSourceChange, other.AwaitsStore, other.ConsumerName) = (SourceChangePolicy.Continue, true, "other");
         StreamForwarder second = new(other);
         Task running = second.RunAsync(stop.Token);
         Eventually.True(

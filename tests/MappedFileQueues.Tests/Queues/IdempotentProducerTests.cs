@@ -312,8 +312,11 @@ public sealed class IdempotentProducerTests : IDisposable
     /// The log is read once for all producers that are behind, from the least of their offsets on. One that damage had put into
     /// the middle of a message ended the reading of that segment, and the others' sequences went with it.
     /// </summary>
-    [Fact]
-    public void Trim_OffsetOfAnotherProducerIsWithinAMessage_ForgetsNothing()
+    /// <param name="isZeroed">Whether the first message's header is zeroed: a walk from the segment's start ends there.</param>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Trim_OffsetOfAnotherProducerIsWithinAMessage_ForgetsNothing(bool isZeroed)
     {
         using MappedFileQueue queue = Open(ProducerMode.Shared, portable: false, DurabilityLevel.PageCache);
         using (MappedFileIdempotentProducer producer = queue.OpenProducer("orders"))
@@ -340,6 +343,14 @@ public sealed class IdempotentProducerTests : IDisposable
 
         for (int i = 0; i < 100; i++)
             queue.Producer.Produce(new byte[100]);
+        queue.Flush();
+        if (isZeroed)
+        {
+            using FileStream segment = new(
+                _store.PathOf("commitlog", "00000000000000000000.log"), FileMode.Open, FileAccess.Write, FileShare.ReadWrite);
+            segment.Write(new byte[8]);
+        }
+
         Assert.True(queue.Trim(long.MaxValue) > 4096);
         using MappedFileIdempotentProducer again = queue.OpenProducer("orders");
         Assert.Equal(20ul, again.LastSequence);

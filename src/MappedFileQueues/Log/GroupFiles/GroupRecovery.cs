@@ -83,7 +83,7 @@ internal sealed class GroupRecovery(HeldDirectory directory, Guid storeId, TimeP
             // Words that cannot be: its members would refuse it for ever.
             GroupScan.FindFloor(table, file);
             GroupScan.ReadNext(table, file, out _, out long end);
-            isAstray = end > tail;
+            isAstray = end > tail && !PlantedFaults.Has(PlantedFault.GroupLiveBelievedAfterCut);
             if (isAstray)
                 return false;
             if (!PlantedFaults.Has(PlantedFault.GroupGenerationReset))

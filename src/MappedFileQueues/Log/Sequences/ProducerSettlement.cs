@@ -85,8 +85,16 @@ internal static class ProducerSettlement
         foreach (string name in ProducerFile.Names(directory))
         {
             using ProducerFile? file = TryOpen(directory, meta, name);
-            if (file is null || file.Known.Offset <= tail)
+            if (file is null)
                 continue;
+            if (file.Known.Offset <= tail)
+            {
+                // A file that was copied before the log: the producer may have had messages after that.
+                file.Close(0);
+                file.Sync();
+                continue;
+            }
+
             using PlatformFile page = directory.Open(name, FileOpening.ReadWrite)!;
             page.WriteAt(ProducerLayout.Make(file.Id, meta.StoreId, 0, 0), 0);
             page.Sync();
@@ -123,16 +131,18 @@ internal static class ProducerSettlement
         foreach ((ProducerFile file, _) in behind)
             highest[file.Id] = 0;
         long to = behind.Exists(producer => producer.Held is not null) ? Math.Max(limit, durable) : limit;
-        // From the start of its segment: a damaged offset of one producer is no frame's start, and what follows is the others'.
-        long from = meta.StartOf(behind.Min(producer => producer.File.Known.Offset));
-        new SequenceScan(directory, meta).Run(from, to, highest);
+        new SequenceScan(directory, meta).Run([.. behind.Select(producer => producer.File.Known.Offset)], to, highest);
         foreach ((ProducerFile file, PlatformLock? held) in behind)
         {
+            // The end that it had: one that moved on with the log would never be reached.
+            long closed = Math.Min(file.End, end);
+            // What is raised and not synced must not count as closed, should this process die.
+            if (held is not null)
+                file.Close(0);
             file.Raise(highest[file.Id], to);
-            // Only once: an end that moves on with the log is never reached.
-            if (held is not null && file.End == long.MaxValue)
-                file.Close(end);
             file.Sync();
+            if (held is not null)
+                file.Close(closed);
         }
     }
 

@@ -11,13 +11,17 @@ namespace MappedFileQueues.Log.Sequences;
 /// </summary>
 internal sealed class SequenceScan(HeldDirectory directory, StoreMeta meta)
 {
-    /// <summary>Walks from a frame's start to an offset.</summary>
-    /// <param name="from">Where to begin.</param>
+    /// <summary>
+    /// Walks from offsets that should be frames' starts to another one. What a producer's file says has no checksum, and damage
+    /// may be between two of them: so a walk begins at each, and ends where it meets a later one.
+    /// </summary>
+    /// <param name="from">Where to begin; one or more.</param>
     /// <param name="to">Where to end.</param>
     /// <param name="highest">Has the ids that are looked for, and gets their highest sequence.</param>
-    public void Run(long from, long to, Dictionary<ulong, ulong> highest)
+    public void Run(IReadOnlyCollection<long> from, long to, Dictionary<ulong, ulong> highest)
     {
-        foreach (long start in LogStartSearch.List(directory, meta).From(meta.StartOf(from)))
+        long first = from.Min();
+        foreach (long start in LogStartSearch.List(directory, meta).From(meta.StartOf(first)))
         {
             if (start >= to)
                 break;
@@ -26,12 +30,20 @@ internal sealed class SequenceScan(HeldDirectory directory, StoreMeta meta)
             if (file is null)
                 continue;
             var scanner = new SegmentScanner(file, start, meta.SegmentLength, meta.Checksum);
-            long position = Math.Max(from - start, 0);
-            while (start + position < to && scanner.TryReadHeader(position, out ulong header))
+            SortedSet<long> places = [.. from.Where(offset => meta.StartOf(offset) == start).Select(offset => offset - start)];
+            if (start > first)
+                places.Add(0);
+            foreach (long place in places)
             {
-                if (FrameHeader.IsExtended(header))
-                    Note(scanner, header, position, highest);
-                position += FrameHeader.FrameLength(FrameHeader.Length(header));
+                long position = place;
+                while (start + position < to && scanner.TryReadHeader(position, out ulong header))
+                {
+                    if (FrameHeader.IsExtended(header))
+                        Note(scanner, header, position, highest);
+                    position += FrameHeader.FrameLength(FrameHeader.Length(header));
+                    if (places.Contains(position))
+                        break;
+                }
             }
         }
     }

@@ -192,7 +192,7 @@ public sealed class PackCompactionTests : IDisposable
             if (!isIt)
                 return;
             if (!isCut)
-                throw FaultyDisk.Broken(_temp.PathOf(name));
+                throw FaultyDisk.Broken(Path.GetFullPath(_temp.PathOf(name)));
             const FileShare BesideTheWriter = FileShare.ReadWrite | FileShare.Delete;
             using FileStream file = new(_temp.PathOf(name), FileMode.Open, FileAccess.Write, BesideTheWriter);
             file.SetLength(position);
