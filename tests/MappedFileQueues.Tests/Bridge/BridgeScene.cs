@@ -1,6 +1,8 @@
 using System.Text;
 using MappedFileQueues.RabbitMQ;
 using MappedFileQueues.RabbitMQ.Envelopes;
+using Microsoft.Extensions.DependencyInjection;
+using Microsoft.Extensions.Hosting;
 using RabbitMQ.Client;
 
 namespace MappedFileQueues.Tests.Bridge;
@@ -66,6 +68,11 @@ public sealed class BridgeScene(BrokerFixture broker) : IDisposable
         return await Assert.ThrowsAsync<BridgeException>(
             () => new StreamFetcher(options ?? Fetch()).RunAsync(limit.Token));
     }
+
+    /// <summary>The bridges among the services of an application.</summary>
+    public static BackgroundService[] BridgesIn(IServiceProvider provider) =>
+        [.. provider.GetServices<IHostedService>().OfType<BackgroundService>()
+            .Where(each => each.GetType().Name == "BridgeService")];
 
     /// <summary>Does something with a bare client.</summary>
     public async Task WithChannelAsync(Func<IChannel, Task> action)

@@ -95,8 +95,7 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
         services.AddMappedFileQueueFetcher("copy", options => _scene.Fill(options, _scene.TargetPath));
         services.AddHealthChecks().AddMappedFileQueueBridges();
         await using ServiceProvider provider = services.BuildServiceProvider();
-        BackgroundService service = provider.GetServices<IHostedService>().OfType<BackgroundService>()
-            .Single(each => each.GetType().Name == "BridgeService");
+        BackgroundService service = Assert.Single(BridgeScene.BridgesIn(provider));
         await service.StartAsync(CancellationToken.None);
         Task work = service.ExecuteTask!;
         Eventually.True(() => work.IsCompleted, "it stops", BridgeScene.Deadline);
@@ -137,8 +136,7 @@ public sealed class BridgeSettingsTests(BrokerFixture broker) : IDisposable
         services.AddHealthChecks().AddMappedFileQueueBridges();
         await using ServiceProvider provider = services.BuildServiceProvider();
         HealthCheckService health = provider.GetRequiredService<HealthCheckService>();
-        IHostedService service = provider.GetServices<IHostedService>()
-            .Single(each => each.GetType().Name == "BridgeService");
+        IHostedService service = Assert.Single(BridgeScene.BridgesIn(provider));
         await service.StartAsync(CancellationToken.None);
         Eventually.True(
             () => Status() is { Description: { } text } && text.Contains(_scene.SourcePath, StringComparison.Ordinal),

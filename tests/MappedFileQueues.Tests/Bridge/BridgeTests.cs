@@ -228,9 +228,8 @@ public sealed class BridgeTests(BrokerFixture broker) : IDisposable
         services.AddHealthChecks().AddMappedFileQueueBridges();
         await using ServiceProvider provider = services.BuildServiceProvider();
         HealthCheckService health = provider.GetRequiredService<HealthCheckService>();
-        List<IHostedService> hosted =
-            [.. provider.GetServices<IHostedService>().Where(each => each.GetType().Name == "BridgeService")];
-        Assert.Equal(2, hosted.Count);
+        IHostedService[] hosted = BridgeScene.BridgesIn(provider);
+        Assert.Equal(2, hosted.Length);
         foreach (IHostedService service in hosted)
             await service.StartAsync(CancellationToken.None);
         Eventually.True(() => Count() == 100, "all messages arrive", BridgeScene.Deadline);

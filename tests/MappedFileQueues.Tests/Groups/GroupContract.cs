@@ -2,10 +2,6 @@ using System.Runtime.CompilerServices;
 using MappedFileQueues.Engine;
 using MappedFileQueues.Format;
 using MappedFileQueues.Format.Groups;
-using MappedFileQueues.Log.GroupFiles;
-using MappedFileQueues.Memory;
-using MappedFileQueues.Platform;
-using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
 
 namespace MappedFileQueues.Tests.Groups;
@@ -238,10 +234,8 @@ public abstract class GroupContract : IDisposable
 
         ValueTask<bool> waits = waiter.WaitToConsumeAsync(Deadline);
 
-        Guid storeId = queue.GetInfo().StoreId;
-        using (HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_store.StorePath, create: false, mode: null)!)
-        using (MappedRegion region = GroupFile.MapForReading(directory, storeId, StoreNames.Group("workers"))!)
-            Eventually.Equal(GroupLayout.NoneDue, () => new GroupTable(region).EarliestDue);
+        Eventually.Equal(
+            GroupLayout.NoneDue, () => GroupTables.Look(_store.StorePath, static table => table.EarliestDue));
         queue.Produce(2);
         Assert.True(await waits);
         Assert.Equal([2], waiter.Drain());
@@ -446,12 +440,13 @@ public abstract class GroupContract : IDisposable
         Assert.Equal(0, member.UnacknowledgedCount);
         Assert.Equal([1, 2], member.Drain());
         // Nobody was given it that time. It counted, and the letter told of more deliveries than there may be.
-        Guid storeId = queue.GetInfo().StoreId;
-        using HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_store.StorePath, create: false, mode: null)!;
-        using MappedRegion region = GroupFile.MapForReading(directory, storeId, StoreNames.Group("workers"))!;
-        List<int> deliveries = [];
-        foreach ((_, LeaseState state) in new GroupTable(region).Singles)
-            deliveries.Add(state.Kind == LeaseKind.Waiting ? state.Deliveries : 0);
+        List<int> deliveries = GroupTables.Look(_store.StorePath, static table =>
+        {
+            List<int> found = [];
+            foreach ((_, LeaseState state) in table.Singles)
+                found.Add(state.Kind == LeaseKind.Waiting ? state.Deliveries : 0);
+            return found;
+        });
         Assert.Equal([1], deliveries);
     }
 

@@ -233,11 +233,7 @@ public sealed class CSharedProducerTests
     {
         using var store = new TempStore();
         using MappedFileQueue queue = InteropStore.Open(store);
-        using PeerAgent agent = PeerAgent.Start();
-        agent.Ask($"open path={store.StorePath} mode=Shared level=Group");
-        agent.Trap("FlushSynced", 1, "stop");
-        agent.Send("append prefix=a what=text");
-        agent.WaitUntilStopped();
+        using PeerAgent agent = StartStoppedLeader(store);
         using ChildProcess waits = CLibrary.Start(
             CLibrary.Checked, "produce", store.StorePath, "shared-group-impatient", "m", "0", "1");
         Assert.Equal(1, waits.WaitForExit());
@@ -254,11 +250,7 @@ public sealed class CSharedProducerTests
     {
         using var store = new TempStore();
         using MappedFileQueue queue = InteropStore.Open(store);
-        using PeerAgent agent = PeerAgent.Start();
-        agent.Ask($"open path={store.StorePath} mode=Shared level=Group");
-        agent.Trap("FlushSynced", 1, "stop");
-        agent.Send("append prefix=a what=text");
-        agent.WaitUntilStopped();
+        using PeerAgent agent = StartStoppedLeader(store);
         using ChildProcess waits = CLibrary.StartStopping(
             "LeaderMet", 1, "produce", store.StorePath, "shared-group-impatient", "m", "0", "1");
         Eventually.Equal(true, () => ProcFiles.IsStopped(waits.Id));
@@ -325,6 +317,17 @@ public sealed class CSharedProducerTests
 
         string[] Segments() =>
             [.. Directory.GetFiles(store.PathOf("commitlog"), "*.log").Order(StringComparer.Ordinal)];
+    }
+
+    /// <summary>A process that is stopped while it leads a flush, once it has synced.</summary>
+    private static PeerAgent StartStoppedLeader(TempStore store)
+    {
+        PeerAgent agent = PeerAgent.Start();
+        agent.Ask($"open path={store.StorePath} mode=Shared level=Group");
+        agent.Trap("FlushSynced", 1, "stop");
+        agent.Send("append prefix=a what=text");
+        agent.WaitUntilStopped();
+        return agent;
     }
 
     private static ChildProcess Hold(TempStore store)

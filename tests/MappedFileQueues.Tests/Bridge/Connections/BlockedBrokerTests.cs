@@ -36,8 +36,7 @@ public sealed class BlockedBrokerTests(BrokerFixture broker) : IDisposable
         services.AddHealthChecks().AddMappedFileQueueBridges();
         await using ServiceProvider provider = services.BuildServiceProvider();
         HealthCheckService health = provider.GetRequiredService<HealthCheckService>();
-        IHostedService service = provider.GetServices<IHostedService>()
-            .Single(each => each.GetType().Name == "BridgeService");
+        IHostedService service = Assert.Single(BridgeScene.BridgesIn(provider));
         await service.StartAsync(CancellationToken.None);
         await UntilAsync(health, status => status.Messages == 1);
 

@@ -1,9 +1,5 @@
-using MappedFileQueues.Format;
 using MappedFileQueues.Format.Groups;
-using MappedFileQueues.Log.GroupFiles;
-using MappedFileQueues.Memory;
-using MappedFileQueues.Platform;
-using MappedFileQueues.Platform.Choice;
+using MappedFileQueues.Tests.Groups;
 
 namespace MappedFileQueues.Tests.Crash.Groups;
 
@@ -179,23 +175,18 @@ public sealed class GroupCutTests : IDisposable
     [InlineData(false)]
     public void Deaths_TableIsBeyondTheLog_NothingIsPassedOver(bool isSavedWhole)
     {
-        Guid storeId;
         using (MappedFileQueue queue = _store.Open())
         {
             Append(queue, 0, 5);
             using MappedFileGroupMember member = queue.OpenGroupMember("workers", s_options);
             Take(member, 2);
             member.Acknowledge();
-            storeId = queue.GetInfo().StoreId;
         }
 
-        using (HeldDirectory directory = CurrentPlatform.Services.OpenDirectory(_store.Path, create: false, mode: null)!)
-        using (MappedRegion region = GroupFile.MapForReading(directory, storeId, StoreNames.Group("workers"))!)
-        {
-            using FileStream file = new(GroupPath, FileMode.Open, FileAccess.Write, FileShare.ReadWrite);
-            file.Position = GroupLayout.RecordAt(new GroupTable(region).Next.Record) + GroupLayout.EndIn;
-            file.Write(BitConverter.GetBytes(1L << 32));
-        }
+        byte[] bytes = File.ReadAllBytes(GroupPath);
+        int record = GroupLayout.RecordAt(GroupTables.Look(_store.Path, static table => table.Next.Record));
+        BitConverter.GetBytes(1L << 32).CopyTo(bytes, record + GroupLayout.EndIn);
+        File.WriteAllBytes(GroupPath, bytes);
 
         if (!isSavedWhole)
             File.WriteAllBytes(SavedPath, new byte[100]);
