@@ -125,8 +125,7 @@ internal sealed class IdempotentCore : SingleCaller
     /// <summary>Ends a call that has thrown.</summary>
     public void EndFailed(Exception error)
     {
-        // It may be published: a repetition would append it twice.
-        _failure = error as QueuePoisonedException ?? _failure;
+        NoteFailure(error);
         EndCall();
     }
 
@@ -192,11 +191,11 @@ internal sealed class IdempotentCore : SingleCaller
             {
                 await append.ConfigureAwait(false);
             }
-            catch
+            catch (Exception error)
             {
                 // Not when the message is appended, and its flush has failed: by now another call may be awaited.
                 if (LastSequence < sequence)
-                    _isAwaited = false;
+                    EndAwaited(error);
                 throw;
             }
 
@@ -292,12 +291,22 @@ internal sealed class IdempotentCore : SingleCaller
             });
             return true;
         }
-        catch
+        catch (Exception error)
         {
-            _isAwaited = false;
+            EndAwaited(error);
             throw;
         }
     }
+
+    /// <summary>An asynchronous call has failed before its message was counted.</summary>
+    private void EndAwaited(Exception error)
+    {
+        NoteFailure(error);
+        _isAwaited = false;
+    }
+
+    /// <summary>What a poisoned queue refused may be published: a repetition would append it twice.</summary>
+    private void NoteFailure(Exception error) => _failure = error as QueuePoisonedException ?? _failure;
 
     private long AppendUnconfirmed(in MessagesToAppend messages, CallDeadline deadline)
     {
@@ -307,8 +316,7 @@ internal sealed class IdempotentCore : SingleCaller
         }
         catch (QueuePoisonedException error)
         {
-            // It may be published: a repetition would append it twice.
-            _failure = error;
+            NoteFailure(error);
             throw;
         }
     }

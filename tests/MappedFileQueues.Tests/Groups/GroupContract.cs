@@ -148,7 +148,7 @@ public abstract class GroupContract : IDisposable
         List<long> offsets = queue.ProduceMany(3);
         Assert.Equal(0, member.Consume(Deadline));
         // So long that a thread that is held up does not find it due among the others.
-        TimeSpan delay = TimeSpan.FromSeconds(2);
+        TimeSpan delay = TimeSpan.FromSeconds(5);
         // Before the call, where the delay begins: a thread that was held up after it measured 12 ms less.
         var watch = System.Diagnostics.Stopwatch.StartNew();
         member.Reject(offsets[0], delay);

@@ -28,7 +28,7 @@ public sealed class LogFileFaultTests : IDisposable
         {
             Thread other = new(() => provider!.CreateLogger("C").LogInformation("from another thread")) { IsBackground = true };
             other.Start();
-            ended.Add(other.Join(TimeSpan.FromSeconds(10)));
+            ended.Add(other.Join(Eventually.DefaultDeadline));
         }))
         {
             Fail(provider);

@@ -18,6 +18,11 @@ public sealed class ProducerMatrixTests
     private static readonly TimeSpan s_storm = TimeSpan.FromSeconds(int.Parse(
         Environment.GetEnvironmentVariable("MFQ_MATRIX_SECONDS") ?? "8", CultureInfo.InvariantCulture));
 
+    private static readonly TimeSpan s_gap = TimeSpan.FromMilliseconds(100);
+
+    /// <summary>Long enough for a machine that stands still: then the rest is read.</summary>
+    private static readonly TimeSpan s_restGap = TimeSpan.FromSeconds(2);
+
     private readonly int _seed = Environment.TickCount;
     private readonly Dictionary<string, int> _said = new(StringComparer.Ordinal);
     private int _kills;
@@ -173,7 +178,7 @@ public sealed class ProducerMatrixTests
         while (true)
         {
             bool isOver = produced.IsCancellationRequested;
-            while (oracle.TryConsume(out ReadOnlySpan<byte> message, TimeSpan.FromMilliseconds(100)))
+            while (oracle.TryConsume(out ReadOnlySpan<byte> message, isOver ? s_restGap : s_gap))
             {
                 all.Add(Encoding.UTF8.GetString(message));
                 oracle.Commit();

@@ -1,8 +1,10 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Sequences;
+using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
+using MappedFileQueues.Tests.Crash;
 using MappedFileQueues.Tests.Platform;
 using Microsoft.Win32.SafeHandles;
 
@@ -552,6 +554,43 @@ public sealed class IdempotentProducerTests : IDisposable
         Assert.Equal(2ul, producer.LastSequence);
         Assert.True(producer.ConfirmedOffset > 300);
         Assert.False(await producer.TryProduceAsync(new byte[150], 2));
+    }
+
+    /// <summary>
+    /// The fast path publishes a message and then meets the poison. An asynchronous call did not remember that: each repetition
+    /// was appended once more.
+    /// </summary>
+    [Theory]
+    [InlineData(ProducerMode.Shared)]
+    [InlineData(ProducerMode.Exclusive)]
+    public async Task TryProduceAsync_QueueIsPoisoned_RepetitionIsNotAppendedAgain(ProducerMode mode)
+    {
+        const ulong Last = 20;
+        MappedFileQueueOptions options = new()
+        {
+            StorePath = _store.StorePath,
+            SegmentSize = 65536,
+            ProducerMode = mode,
+            MaxUnconsumedBytes = 1 << 20,
+        };
+        using (var queue = new MappedFileQueue(options))
+        {
+            MappedFileIdempotentProducer producer = queue.OpenProducer("orders");
+            for (ulong sequence = 1; sequence <= Last; sequence++)
+                Assert.True(await producer.TryProduceAsync("m"u8.ToArray(), sequence));
+            File.WriteAllText(_store.PathOf("poison"), "");
+            using (var words = new StoreWords(_store.StorePath))
+                Poison(words);
+
+            for (int repetition = 0; repetition < 3; repetition++)
+                await Assert.ThrowsAsync<QueuePoisonedException>(
+                    async () => await producer.TryProduceAsync("m"u8.ToArray(), Last + 1));
+        }
+
+        using var again = new MappedFileQueue(options);
+        Assert.InRange(Read(again).Count, (int)Last, (int)Last + 1);
+
+        static unsafe void Poison(StoreWords words) => SharedWord.SetBits(words.Control.WaiterFlag, ControlLayout.PoisonBit);
     }
 
     /// <summary>

@@ -194,12 +194,12 @@ public sealed class MessageHeadersTests
         using var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store.StorePath, StampTime = true });
         for (int i = 0; i < 20; i++)
         {
-            DateTimeOffset before = DateTimeOffset.UtcNow.AddMilliseconds(-100);
+            DateTimeOffset before = DateTimeOffset.UtcNow.AddMilliseconds(-500);
             queue.Producer.Produce([]);
             queue.Consumer.Consume();
             Assert.InRange(queue.Consumer.Headers!.Time!.Value, before, DateTimeOffset.UtcNow);
             queue.Consumer.Commit();
-            Thread.Sleep(5);
+            Thread.Sleep(50);
         }
     }
 

@@ -117,7 +117,8 @@ public sealed class TemporaryQueueTests
         Assert.Throws<QueueInUseException>(() => temporary.Queue.OpenConsumer("audit"));
 
         MappedFileQueueStatistics statistics = temporary.Queue.GetStatistics();
-        Assert.Equal(1, statistics.LongLockWaitCount);
+        // A machine that stands still for a second makes one more.
+        Assert.InRange(statistics.LongLockWaitCount, 1, 3);
         Assert.True(statistics.LongLockWaitMax >= TimeSpan.FromSeconds(1));
         Assert.Contains("audit", statistics.LastLongLockWait, StringComparison.Ordinal);
     }

@@ -12,19 +12,12 @@ namespace MappedFileQueues.Tests.Hosting.Telemetry;
 /// </summary>
 internal sealed class OtlpReceiver : IDisposable
 {
-    private readonly HttpListener _listener = new();
+    private readonly HttpListener _listener;
     private readonly ConcurrentQueue<(string Path, byte[] Body)> _received = [];
 
     public OtlpReceiver()
     {
-        using (TcpListener free = new(IPAddress.Loopback, 0))
-        {
-            free.Start();
-            Address = $"http://127.0.0.1:{((IPEndPoint)free.LocalEndpoint).Port}/";
-        }
-
-        _listener.Prefixes.Add(Address);
-        _listener.Start();
+        (_listener, Address) = Listen();
         _ = Task.Run(ServeAsync);
     }
 
@@ -64,6 +57,29 @@ internal sealed class OtlpReceiver : IDisposable
 
     private IEnumerable<byte[]> Bodies(string path) =>
         _received.Where(received => received.Path.EndsWith(path, StringComparison.Ordinal)).Select(received => received.Body);
+
+    /// <summary>A listener takes a port that somebody else may get between the question and its start.</summary>
+    private static (HttpListener Listener, string Address) Listen()
+    {
+        while (true)
+        {
+            using TcpListener free = new(IPAddress.Loopback, 0);
+            free.Start();
+            string address = $"http://127.0.0.1:{((IPEndPoint)free.LocalEndpoint).Port}/";
+            free.Stop();
+            HttpListener listener = new();
+            listener.Prefixes.Add(address);
+            try
+            {
+                listener.Start();
+                return (listener, address);
+            }
+            catch (HttpListenerException)
+            {
+                listener.Close();
+            }
+        }
+    }
 
     private async Task ServeAsync()
     {

@@ -73,7 +73,7 @@ public sealed class RecyclingTests : IDisposable
         // Seven; a slow machine may need a few more, and many while its thread of retention does not run: for a producer waits
         // for a fifth of a second at most.
         int most = int.MaxValue;
-        for (int attempt = 0; attempt < 5 && most > 12; attempt++)
+        for (int attempt = 0; attempt < 20 && most > 12; attempt++)
         {
             counts.Clear();
             for (int i = 0; i < 40; i++)

@@ -30,7 +30,7 @@ public sealed class ShortLivedTests : IDisposable
         queue.SetRetention(new RetentionOptions { MaxBytes = 4 * SegmentLength });
         // A thread that does not run for an interval lets messages grow that old, and then they are flushed.
         string? wrong = "";
-        for (int attempt = 0; attempt < 5 && wrong is not null; attempt++)
+        for (int attempt = 0; attempt < 20 && wrong is not null; attempt++)
         {
             AppendFor(queue, 2 * s_interval, _ => { });
             wrong = null;
