@@ -165,16 +165,24 @@ internal sealed class SnapshotWriter(LogStore store, FlushEngine flusher)
             store.ThrowIfClosing();
             long start = _unlinked[i];
             using SegmentWindow.Use use = store.Window.BeginUse(start);
-            if (use.Segment is not { } segment)
+            // Once it is mapped: a slow producer may make a removed segment again, which is empty, and nobody appends to it.
+            if (IsRemoved(start))
             {
-                if (start >= store.LogStart)
-                    throw LogErrors.Missing(store.Path, start, start);
                 BeginAt(target, start + _segmentLength);
                 return;
             }
 
-            CopyWhole(target, segment);
+            CopyWhole(target, use.Segment ?? throw LogErrors.Missing(store.Path, start, start));
         }
+    }
+
+    /// <summary>Under the lock, because a removal that is under way may take the log start back.</summary>
+    private bool IsRemoved(long start)
+    {
+        if (start >= store.LogStart)
+            return false;
+        using PlatformLock open = store.TakeOpenLock();
+        return start < store.LogStart;
     }
 
     private void CopyWhole(SnapshotTarget target, SegmentMapping segment)

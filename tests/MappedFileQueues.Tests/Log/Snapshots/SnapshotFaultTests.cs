@@ -87,10 +87,13 @@ public sealed unsafe class SnapshotFaultTests : IDisposable
 
     /// <summary>
     /// Segments that cannot be linked are copied, the newest first, while retention continues. What is gone when its turn comes
-    /// is left out, with everything before it.
+    /// is left out, with everything before it. A producer that was stopped for long may have made a removed segment again: the
+    /// snapshot copied the empty file and began with it, and readers found no message after it.
     /// </summary>
-    [Fact]
-    public void Snapshot_RetentionDeletesWhatIsToBeCopied_BeginsBehindIt()
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Snapshot_RetentionDeletesWhatIsToBeCopied_BeginsBehindIt(bool isMadeAgain)
     {
         var disk = new FaultyDisk { CanLink = false };
         using var queue = new StoreEngine(Options(), StoreKind.Messages, 0, 0);
@@ -107,6 +110,8 @@ public sealed unsafe class SnapshotFaultTests : IDisposable
             queue.Store.Control.SealColdBlock(queue.Store.Meta.StoreId);
             for (long start = 0; start < first; start += SegmentSize)
                 File.Delete(_temp.PathOf(StoreNames.Segment(start)));
+            if (isMadeAgain)
+                File.WriteAllBytes(_temp.PathOf(StoreNames.Segment(SegmentSize)), new byte[SegmentSize]);
         };
 
         SnapshotResult made = queue.Snapshot(Target, null);
