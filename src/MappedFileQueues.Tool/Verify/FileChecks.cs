@@ -1,4 +1,5 @@
 using MappedFileQueues.Log.GroupFiles;
+using MappedFileQueues.Log.Sequences;
 
 namespace MappedFileQueues.Tool.Verify;
 
@@ -16,6 +17,7 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
         CheckRetention();
         CheckCursors(cursors);
         CheckGroups(cursors);
+        CheckProducers();
         CheckLocks();
         if (store.Directory.Identify(StoreNames.Poison) is not null)
             Note(StoreNames.Poison, "A flush failed.", "Close the store everywhere; the next opener checks what the disk holds.");
@@ -142,6 +144,25 @@ internal sealed class FileChecks(ReadOnlyStore store, StoreVerification log)
             else if (group.Copy is null)
                 Note(StoreNames.SavedGroup(group.Name), "It is missing or damaged, or cannot be read.",
                     "A member that works makes it anew; a power loss before that would lose the group's place.");
+        }
+    }
+
+    private void CheckProducers()
+    {
+        foreach (string name in ProducerFile.Names(store.Directory))
+        {
+            try
+            {
+                if (ProducerFile.IsWhole(store.Directory, store.Meta, name))
+                    log.ProducerCount++;
+                else if (store.Directory.Identify(name) is not null)
+                    Damage(name, "It is damaged, or of another store, so its producer is refused.",
+                        "Restore it, or remove it: then repetitions are not known.");
+            }
+            catch (QueueDiskException error)
+            {
+                Note(name, error.Message, "Verify as a user who may read it.");
+            }
         }
     }
 

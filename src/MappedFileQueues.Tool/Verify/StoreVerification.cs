@@ -51,6 +51,7 @@ internal sealed record StoreVerification
     public long PaddingCount { get; set; }
     public int OpenClaimCount { get; set; }
     public int DeadClaimCount { get; set; }
+    public int ProducerCount { get; set; }
     public double Seconds { get; set; }
 
     public List<DamagedRange> Damages { get; } = [];

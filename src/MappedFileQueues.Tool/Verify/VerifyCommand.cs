@@ -45,6 +45,8 @@ internal static class VerifyCommand
             report.Add("open claims", Report.Number(verification.OpenClaimCount));
         if (verification.DeadClaimCount > 0)
             report.Add("claims of the dead", Report.Number(verification.DeadClaimCount));
+        if (verification.ProducerCount > 0)
+            report.Add("producers with an id", Report.Number(verification.ProducerCount));
         if (verification.UnrecoveredFrom is { } offset)
             report.Add("not recovered", $"from {Report.Number(offset)} on: the next opener cuts off what is not whole");
         report.Add("time", $"{verification.Seconds:F3} s");

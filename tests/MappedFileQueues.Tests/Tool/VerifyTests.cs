@@ -126,6 +126,40 @@ public sealed class VerifyTests : IDisposable
         Assert.All(findings, one => Assert.NotEmpty(one.GetProperty("remedy").GetString()!));
     }
 
+    /// <summary>
+    /// The file of a producer with an id was not looked at. Its damage came to light when its program could not produce.
+    /// </summary>
+    [Fact]
+    public void Verify_FilesOfProducers_AreCountedAndTheDamagedAreNamed()
+    {
+        Produce();
+        using (var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = _temp.StorePath }))
+        {
+            foreach (string id in new[] { "bills", "orders", "short" })
+            {
+                using MappedFileIdempotentProducer producer = queue.OpenProducer(id);
+                producer.Produce([1]);
+            }
+        }
+
+        Assert.Equal(3, Json(0).GetProperty("producerCount").GetInt32());
+        Assert.Matches("producers with an id +3\n", ToolRun.Of("verify", _temp.StorePath).Expect(0).Text);
+
+        Write("offset/producers/bills.producer", 10, [1, 2, 3]);
+        using (FileStream file = File.OpenWrite(_temp.PathOf("offset/producers/short.producer")))
+            file.SetLength(100);
+        JsonElement result = Json(3);
+
+        Assert.False(result.GetProperty("isWhole").GetBoolean());
+        Assert.Equal(1, result.GetProperty("producerCount").GetInt32());
+        JsonElement[] findings = [.. result.GetProperty("findings").EnumerateArray()];
+        Assert.Equal(
+            ["offset/producers/bills.producer", "offset/producers/short.producer"],
+            findings.Select(one => one.GetProperty("file").GetString()).Order(StringComparer.Ordinal));
+        Assert.All(findings, one => Assert.True(one.GetProperty("isDamage").GetBoolean()));
+        Assert.All(findings, one => Assert.NotEmpty(one.GetProperty("remedy").GetString()!));
+    }
+
     /// <summary>The next opener makes the page anew, so it is worth a note and no more.</summary>
     [Fact]
     public void Verify_ControlPageDamaged_IsANote()

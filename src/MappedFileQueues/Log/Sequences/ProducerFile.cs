@@ -100,8 +100,7 @@ internal sealed unsafe class ProducerFile(PlatformFile file, ulong id) : IDispos
             return null;
         try
         {
-            byte[] page = new byte[ProducerLayout.Length];
-            if (file.ReadAt(page, 0) == page.Length && ProducerLayout.TryReadId(page, meta.StoreId, out ulong id))
+            if (TryReadId(file, meta, out ulong id))
                 return new ProducerFile(file, id);
         }
         catch
@@ -112,6 +111,20 @@ internal sealed unsafe class ProducerFile(PlatformFile file, ulong id) : IDispos
 
         file.Dispose();
         return null;
+    }
+
+    /// <summary>Whether a file can be used; it is only read.</summary>
+    public static bool IsWhole(HeldDirectory directory, StoreMeta meta, string name)
+    {
+        using PlatformFile? file = directory.Open(name, FileOpening.Read);
+        return file is not null && TryReadId(file, meta, out _);
+    }
+
+    private static bool TryReadId(PlatformFile file, StoreMeta meta, out ulong id)
+    {
+        id = 0;
+        byte[] page = new byte[ProducerLayout.Length];
+        return file.ReadAt(page, 0) == page.Length && ProducerLayout.TryReadId(page, meta.StoreId, out id);
     }
 
     /// <summary>Stores that all messages of the producer before an offset have at most a sequence.</summary>
