@@ -28,6 +28,7 @@ public sealed class MappedFileReader : IDisposable
     private ReaderWait? _wait;
     private bool _hasTriedToWait;
     private int _disposed;
+    private volatile bool _hasEnded;
     private long _checkedPlaceAt;
 
     /// <summary>Takes ownership of the store, unless it throws.</summary>
@@ -245,12 +246,19 @@ public sealed class MappedFileReader : IDisposable
     public void Dispose()
     {
         if (Interlocked.Exchange(ref _disposed, 1) != 0)
+        {
+            // It may be the thread that held the span, which the end on another thread has left to it.
+            if (_hasEnded)
+                _reader.ReleaseOrphan();
             return;
+        }
+
         lock (_waiting)
             _wait?.Dispose();
         _reader.Close(static () => { });
         _reader.ReleaseOrphan();
         _store.Dispose();
+        _hasEnded = true;
     }
 
     internal void ThrowIfOther(int structSize, ulong fingerprint)

@@ -147,6 +147,9 @@ internal sealed unsafe partial class GroupMember : IWaitingConsumer, IDisposable
     {
         lock (_disposing)
         {
+            // As in Dispose.
+            if (_isDisposed)
+                _reader.ReleaseOrphan();
             PublicNames.ThrowIfDisposed(_isDisposed, PublicNames.GroupMember);
             Save(LockWait.Timeout);
             _store.ThrowIfReplaced();

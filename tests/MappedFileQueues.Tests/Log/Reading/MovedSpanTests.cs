@@ -74,32 +74,57 @@ public sealed class MovedSpanTests
 
     /// <summary>
     /// The end of the queue leaves a message in place to the thread that reads it, until that one's next call. When that was its
-    /// own Dispose, as of a `using`, the segment stayed mapped for the life of the process.
+    /// own Dispose, as of a `using`, or a call that was refused early, the segment stayed mapped for the life of the process.
     /// </summary>
     [Theory]
-    [InlineData(false)]
-    [InlineData(true)]
-    public void Dispose_AfterTheQueuesEndElsewhere_NothingStaysMapped(bool isGroup)
+    [InlineData("Consumer.Dispose")]
+    [InlineData("Consumer.Seek")]
+    [InlineData("Member.Dispose")]
+    [InlineData("Member.Flush")]
+    public void NextCall_AfterTheQueuesEndElsewhere_NothingStaysMapped(string call)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "What a process has mapped is read from /proc.");
         PlatformScope.Use(portable: false);
         using TempStore store = new();
         var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store.StorePath, SegmentSize = 4096 });
         queue.Producer.Produce([1]);
-        IDisposable reader;
-        if (isGroup)
-        {
-            MappedFileGroupMember member = queue.OpenGroupMember("group");
-            Assert.True(member.TryConsume(out _));
-            reader = member;
-        }
-        else
-        {
-            Assert.True(queue.Consumer.TryConsume(out _));
-            reader = queue.Consumer;
-        }
+        MappedFileConsumer consumer = queue.Consumer;
+        MappedFileGroupMember member = queue.OpenGroupMember("group");
+        Assert.True(call.StartsWith('C') ? consumer.TryConsume(out _) : member.TryConsume(out _));
 
         BackgroundCall.Start(queue.Dispose).Join();
+        switch (call)
+        {
+            case "Consumer.Dispose":
+                consumer.Dispose();
+                break;
+            case "Consumer.Seek":
+                Assert.Throws<ObjectDisposedException>(consumer.SeekToStart);
+                break;
+            case "Member.Dispose":
+                member.Dispose();
+                break;
+            default:
+                Assert.Throws<ObjectDisposedException>(member.Flush);
+                break;
+        }
+
+        Assert.DoesNotContain(
+            File.ReadLines("/proc/self/maps"), line => line.Contains(store.StorePath, StringComparison.Ordinal));
+    }
+
+    /// <summary>A reader that another thread has ended leaves the message in place to its own thread in the same way.</summary>
+    [Fact]
+    public void Dispose_AfterTheReadersEndElsewhere_NothingStaysMapped()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "What a process has mapped is read from /proc.");
+        using TempStore store = new();
+        using (var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store.StorePath, SegmentSize = 4096 }))
+            queue.Producer.Produce([1]);
+        MappedFileReader reader = MappedFileReader.Open(store.StorePath);
+        Assert.True(reader.TryRead(out _));
+
+        BackgroundCall.Start(reader.Dispose).Join();
         reader.Dispose();
 
         Assert.DoesNotContain(
