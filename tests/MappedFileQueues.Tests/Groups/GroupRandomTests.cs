@@ -82,7 +82,8 @@ public sealed class GroupRandomTests : IDisposable
     {
         private static readonly FieldInfo s_slot = FieldOf<GroupMember>("_slot");
         private static readonly FieldInfo s_file = FieldOf<GroupMember>("_file");
-        private static readonly FieldInfo s_name = FieldOf<GroupFile>("_name");
+        private static readonly FieldInfo s_name = typeof(GroupFile)
+            .GetFields(BindingFlags.Instance | BindingFlags.NonPublic).Single(field => field.FieldType == typeof(PlatformLock));
 
         public Face Face => face;
 

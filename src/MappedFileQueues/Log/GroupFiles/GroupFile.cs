@@ -22,8 +22,6 @@ internal sealed class GroupFile(string name, PlatformLock held, MappedRegion reg
     /// </summary>
     public static readonly TimeSpan SaveWaitMax = TimeSpan.FromSeconds(2);
 
-    private readonly PlatformLock _name = held;
-
     /// <summary>The group's name.</summary>
     public string Name => name;
 
@@ -148,7 +146,7 @@ internal sealed class GroupFile(string name, PlatformLock held, MappedRegion reg
     public void Dispose()
     {
         region.Dispose();
-        _name.Dispose();
+        held.Dispose();
     }
 
     /// <summary>Maps a table, and checks its head.</summary>
