@@ -14,7 +14,7 @@ Acknowledge: part: compare-and-swap bits; all that is left: state to Done.
 Give back:  1 a free single to Filling, 2 write message and parent, its own tag last, 3 the bit in the parent's bits word, which
             decides, 4 Filling to Waiting. Killed between 3 and 4: whoever takes the parent over completes it.
 Take over a dead owner's range: 1 state to Held by me, tag + 1; 2 the same tag into the bits word; 3 settle what the dead one has half
-            given back: its bit is set: Waiting; not set, and its owner dead: free; 4 give back what is undone; 5 Done.
+            given back: its bit is set: Waiting; not set, and filled under an older tag: free; 4 give back what is undone; 5 Done.
 A dead owner's single: Held to Waiting.
 Floor:      1 next and its end, 2 the ranges (Filling counts only when next named it then, and still does), 3 the singles.
 
@@ -174,7 +174,7 @@ inline takeOver(a, x, at) {
           :: kind[c] == FILLING && ctag[c] == tag[c] && par[c] == a && st[c] >= st[a] && st[c] < en[a] && own[c] != me ->
              if
              :: (bdone[a] & BIT(st[c] - st[a])) -> kind[c] = WAITING; own[c] = 0; CHG; activate(c)
-             :: !(bdone[a] & BIT(st[c] - st[a])) && dead[own[c]] -> kind[c] = DONE; CHG
+             :: !(bdone[a] & BIT(st[c] - st[a])) && ptag[c] <= at -> kind[c] = DONE; CHG
              :: else -> skip
              fi
           :: else -> skip

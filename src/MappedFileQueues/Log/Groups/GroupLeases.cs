@@ -446,24 +446,23 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
         int found = walk(start, end, offsets);
         if (found < 0)
             return false;
-        uint done = bits.Done;
         if (found != (int)count && !PlantedFaults.Has(PlantedFault.GroupBitsByCountIgnored))
         {
             // Damage, a removal, or a log that was cut: which bit means which message is not known any longer.
             if (!TryForgetBits(range, bits))
                 return true;
-            done = 0;
+            bits = LeaseBits.Make(bits.Tag, 0);
             // None: it ends below. A range of no messages would count as damage to whoever looks before that.
             if (found > 0)
                 table.SetCount(range, found);
         }
 
         if (!PlantedFaults.Has(PlantedFault.GroupHalfMadeForgotten))
-            Settle(range, start, end, offsets[..found], done);
+            Settle(range, start, end, offsets[..found], bits);
         ProtocolSteps.Reach(ProtocolStep.GroupSettled);
         for (int message = 0; message < found; message++)
         {
-            if ((done & (1u << message)) == 0
+            if ((bits.Done & (1u << message)) == 0
                 && GiveBack(range, bits.Tag, message, offsets[message], dueMs: 0, deliveries: 1) == GivingBack.Full)
                 return false;
         }
@@ -483,8 +482,12 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
         }
     }
 
-    /// <summary>Take over, step 3: what the owner before, or one before that, has half given back.</summary>
-    private void Settle(int range, long start, long end, ReadOnlySpan<long> offsets, uint done)
+    /// <summary>
+    /// Take over, step 3: what the owner before, or one before that, has half given back. A single that was filled under an older
+    /// tag and whose bit is not set is freed even while its owner lives: the owner cannot set the bit any more, and once this
+    /// member has set it for a single of its own, the two could not be told apart.
+    /// </summary>
+    private void Settle(int range, long start, long end, ReadOnlySpan<long> offsets, LeaseBits bits)
     {
         foreach ((int single, LeaseState state) in table.Singles)
         {
@@ -495,12 +498,12 @@ internal sealed unsafe class GroupLeases(GroupTable table, string file, uint own
             if (message < start || message >= end)
                 continue;
             int at = offsets.BinarySearch(message);
-            if (at >= 0 && (done & (1u << at)) != 0)
+            if (at >= 0 && (bits.Done & (1u << at)) != 0)
             {
                 if (table.TryChange(single, state, LeaseState.Make(LeaseKind.Waiting, 0, state.Tag, 1)))
                     Returned(table.Due(single).DueFor(state.Tag));
             }
-            else if (IsGone(state.Owner))
+            else if (bits.IsAfter(content.ParentTag))
             {
                 Free(single, state);
             }

@@ -371,6 +371,36 @@ public sealed class GroupStepTests
     }
 
     /// <summary>
+    /// A member is stopped while it gives a message back, and fenced; who fences it has given the message back too, and dies. Who
+    /// took over then took the bit of the second for one of the first as well: the message waited twice.
+    /// </summary>
+    [Theory]
+    [InlineData("GroupBitMoved", 2)]
+    [InlineData("GroupReturned", 2)]
+    public void Fence_KilledWhileItGivesBack_EachMessageComesOnce(string step, int hit)
+    {
+        using var store = new CrashStore();
+        using MappedFileQueue survivor = store.Open();
+        using PeerAgent child = StartMember(store, survivor, out int slot);
+        child.Ask("take count=4");
+        child.Trap("GroupSingleWhole", 1, "stop");
+        child.Send("reject text=m-1");
+        child.WaitUntilStopped();
+        using PeerAgent fencer = store.StartAttached();
+        fencer.Trap(step, hit);
+        fencer.Send($"fence path={store.Path} slot={slot}");
+        fencer.ExpectKilled();
+
+        using MappedFileGroupMember member = survivor.OpenGroupMember("workers", s_options);
+        Assert.Equal(
+            Enumerable.Range(0, Count).Select(i => $"m-{i}"), TakeAll(member).Order(StringComparer.Ordinal));
+
+        child.Continue();
+        Assert.StartsWith("error GroupMemberFencedException", child.Answer(), StringComparison.Ordinal);
+        Assert.Equal([], TakeAll(member));
+    }
+
+    /// <summary>
     /// A member died while it was fenced, and another one got its slot: that one lost what it had in hand, and its calls threw,
     /// although it worked. The laboratory found it.
     /// </summary>
