@@ -314,7 +314,8 @@ internal sealed class PackAppender : IDisposable
     /// </summary>
     private Volume? Write(ref NeedleSource source, NeedleKind kind, ulong sequence)
     {
-        if (kind == NeedleKind.Value && !Reserve.TryRestore())
+        // An eviction comes first: it makes room for the reserve too.
+        if (kind == NeedleKind.Value && !IsEvictionDue(source.Layout.Length) && !Reserve.TryRestore())
             throw PackErrors.Full(_core.Directory.Path);
         while (true)
         {
@@ -361,15 +362,22 @@ internal sealed class PackAppender : IDisposable
         }
     }
 
+    private bool Fits(int length) => _active is not null
+        && (_active.Tail + length <= _core.Meta.VolumeLength || _active.Tail == VolumeHeader.Length);
+
+    /// <summary>
+    /// Whether a needle of this length needs a new volume that would make the pack longer than it may become.
+    /// </summary>
+    private bool IsEvictionDue(int length) => LengthMax < long.MaxValue && !Fits(length)
+        && _core.Volumes.NeedlesLength + RoomOfNext(length) > LengthMax;
+
     /// <summary>
     /// The volume that takes a needle of this length; null if another one would make the pack longer than it may become. The
     /// caller holds the gate.
     /// </summary>
     private Volume? RoomFor(NeedleKind kind, int length)
     {
-        bool fits = _active is not null
-            && (_active.Tail + length <= _core.Meta.VolumeLength || _active.Tail == VolumeHeader.Length);
-        if (fits)
+        if (Fits(length))
             return _active!;
 
         // Deletes are the way out of a full pack, and of a full disk. No entry of the index points to a tombstone, so a tombstone
@@ -379,7 +387,7 @@ internal sealed class PackAppender : IDisposable
         bool mayExceed = kind == NeedleKind.Tombstone && old is not null && old.Tail + length <= NeedleLayout.SyncedMax;
         if (mayExceed && _core.Volumes.FreeCount <= reserved)
             return old;
-        if (LengthMax < long.MaxValue && _core.Volumes.NeedlesLength + RoomOfNext(length) > LengthMax)
+        if (IsEvictionDue(length))
             return null;
         _core.Volumes.RequireFree(reserved + 1);
         EndVolume();

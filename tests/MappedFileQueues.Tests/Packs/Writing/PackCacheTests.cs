@@ -176,6 +176,38 @@ public sealed class PackCacheTests : IDisposable
     }
 
     /// <summary>
+    /// The disk has no room for all of the reserve, and the pack is as long as it may become. An eviction makes room for both;
+    /// the put was refused before it.
+    /// </summary>
+    [Fact]
+    public void Put_ReserveIsShortAndAnEvictionIsDue_EvictsAndSucceeds()
+    {
+        const int CountOfVolume = 11;
+        var disk = new FaultyDisk();
+        using PackStore pack = PackStore.Open(_temp.StorePath, Cache);
+        int count = 0;
+        for (; pack.EvictedCount == 0; count++)
+            pack.Put($"{count}", PackBytes.Make(300, count));
+        for (int end = count + CountOfVolume - 1; count < end; count++)
+            pack.Put($"{count}", PackBytes.Make(300, count));
+        long evicted = pack.EvictedCount;
+        bool isFull = true;
+        disk.Before = (call, name) =>
+        {
+            isFull &= !(call == DiskCall.Deleted && name.EndsWith(".pack", StringComparison.Ordinal));
+            if (isFull && call == DiskCall.Open && name == "reserve")
+                throw new QueueDiskException($"No room: {name}.", DiskErrors.ENOSPC, name);
+        };
+        pack.Compact(1);
+
+        pack.Put($"{count}", PackBytes.Make(300, count));
+
+        Assert.False(isFull);
+        Assert.True(pack.EvictedCount > evicted);
+        Check(pack, count + 1);
+    }
+
+    /// <summary>
     /// An operator lowers the limit to free a full disk. The eviction needs some room first, did not take the reserve for it,
     /// and its failure closed the pack.
     /// </summary>
