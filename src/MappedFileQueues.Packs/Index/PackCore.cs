@@ -12,6 +12,7 @@ namespace MappedFileQueues.Packs.Index;
 internal sealed class PackCore : IDisposable
 {
     private readonly List<PackDamage> _damages = [];
+    private readonly HashSet<NeedlePosition> _hidden = [];
 
     public PackCore(HeldDirectory directory, PackMeta meta, PackAccess access)
     {
@@ -84,7 +85,7 @@ internal sealed class PackCore : IDisposable
     /// </summary>
     public void Hide(HiddenStretch stretch)
     {
-        bool isReported = Hidden.Stretches.Any(other => other.Place == stretch.Place);
+        bool isReported = !_hidden.Add(stretch.Place);
         if (!PlantedFaults.Has(PlantedFault.PackHiddenForgotten))
             Hidden.Add(stretch);
         if (!isReported)

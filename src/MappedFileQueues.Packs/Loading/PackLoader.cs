@@ -144,10 +144,11 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
             isLastMissing |= !TryAddCovered(covered, writable) && covered.Name.Last == lastCovered;
         }
 
+        IReadOnlyList<Volume> volumes = _core.Volumes.InOrder;
         foreach (HiddenStretch stretch in checkpoint.Hidden)
         {
             // What was damaged is intact again, and the entries do not include it.
-            if (IsRestored(stretch))
+            if (IsRestored(stretch, volumes))
                 return false;
             _core.Hide(stretch);
         }
@@ -191,14 +192,15 @@ internal sealed class PackLoader(HeldDirectory directory, PackMeta meta, PackAcc
         return name.Generation > 0 && next > name.Last;
     }
 
-    private bool IsRestored(HiddenStretch stretch)
+    private static bool IsRestored(HiddenStretch stretch, IReadOnlyList<Volume> volumes)
     {
-        Volume? volume = _core.Volumes.InOrder.FirstOrDefault(volume => volume.Name == stretch.Name);
+        Volume? volume = volumes.FirstOrDefault(volume => volume.Name == stretch.Name);
         if (volume is null || stretch.Position == HiddenStretch.WholeVolume)
             return false;
         if (stretch.Length == 0)
             return volume.File.Length > stretch.Position;
-        using var scanner = new VolumeScanner(volume, stretch.Position, stretch.Position + stretch.Length);
+        using var scanner = new VolumeScanner(
+            volume, stretch.Position, stretch.Position + stretch.Length, VolumeScanner.LookLength);
         return scanner.TryNext(sequenceAbove: 0, wholeNeedle: false);
     }
 

@@ -20,6 +20,17 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
     /// <summary>What a disk writes completely or not at all.</summary>
     private const int SectorLength = 512;
 
+    /// <summary>How many bytes all decisions about a volume may look at, for each byte that is scanned.</summary>
+    private const int LookFactor = 4;
+
+    /// <summary>
+    /// What is left of it. Only forged needles use it up: they may overlap, and each stop would read up to the volume's end.
+    /// </summary>
+    private long _left = LookFactor * (Math.Max(0, end - covered) + NeedleLayout.LengthMax);
+
+    /// <summary>The needle that <see cref="NextValid"/> has found, or the end, and its sequence.</summary>
+    private long _next = -1;
+    private ulong _nextSequence;
     private SyncedMark? _mark;
     private bool _isMemoryWhole;
     private long? _syncedAfter;
@@ -56,21 +67,49 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
     /// </summary>
     private bool IsUnderWay(long position)
     {
-        using var scanner = new VolumeScanner(volume, position, end);
+        if (!TrySpendOnHeader(position, out NeedleLayout promised) || promised.Length <= end - position)
+            return false;
+        using var scanner = new VolumeScanner(volume, position, end, VolumeScanner.LookLength);
         return scanner.TryLook(out NeedleLayout needle) && needle.Length > end - position;
     }
 
+    /// <summary>
+    /// The next valid needle after this position, or the end. One that was found from an earlier position is the next one from
+    /// here too: positions and sequences only rise.
+    /// </summary>
     private long NextValid(long position)
     {
-        using var scanner = new VolumeScanner(volume, position, end);
-        scanner.TryResync(core.Sequence, wholeNeedle: true);
-        return scanner.Position;
+        if (_next > position && (_next >= end || _nextSequence > core.Sequence))
+            return _next;
+        using var scanner = new VolumeScanner(volume, Math.Max(position, _next), end);
+        bool isFound = scanner.TryResync(core.Sequence, wholeNeedle: true);
+        _next = scanner.Position;
+        _nextSequence = isFound && scanner.TryNext(core.Sequence, wholeNeedle: false) ? scanner.Needle.Sequence : 0;
+        return _next;
     }
 
     private bool IsThereNow(long position)
     {
-        using var again = new VolumeScanner(volume, position, Math.Min(volume.File.Length, volume.EndsAt));
+        if (!TrySpendOnHeader(position, out _))
+            return false;
+        using var again = new VolumeScanner(
+            volume, position, Math.Min(volume.File.Length, volume.EndsAt), VolumeScanner.LookLength);
         return again.TryNext(core.Sequence, wholeNeedle: true);
+    }
+
+    private bool TrySpend(long length)
+    {
+        _left -= length;
+        return _left >= 0;
+    }
+
+    /// <summary>Whether there may be a header here, and its key may be looked at.</summary>
+    private bool TrySpendOnHeader(long position, out NeedleLayout promised)
+    {
+        Span<byte> header = stackalloc byte[NeedleLayout.HeaderLength];
+        promised = default;
+        return volume.File.ReadAt(header, position) == header.Length && NeedleLayout.TryRead(header, out promised)
+            && TrySpend(promised.DataAt);
     }
 
     /// <summary>
@@ -120,6 +159,8 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
         }
 
         long until = Math.Min(next, position + extent);
+        if (!TrySpend(until - position))
+            return false;
         for (long at = position / SectorLength * SectorLength; at < until; at += SectorLength)
         {
             int read = volume.File.ReadAt(sector, at);
@@ -150,9 +191,15 @@ internal sealed class VolumeEnd(PackCore core, Volume volume, long end, long cov
     /// <summary>Whether a needle was written here completely.</summary>
     private bool IsAllThere(long position)
     {
-        using var scanner = new VolumeScanner(volume, position, end);
-        return scanner.TryLook(out NeedleLayout needle)
-            ? needle.Length <= end - position
-            : LostNeedle.TracesOf(volume, position, end).Count > 0;
+        using (var scanner = new VolumeScanner(volume, position, end, VolumeScanner.LookLength))
+        {
+            if (TrySpendOnHeader(position, out _) && scanner.TryLook(out NeedleLayout needle))
+                return needle.Length <= end - position;
+        }
+
+        // It is read once, and checked with several lengths.
+        long length = end - position;
+        return length <= NeedleLayout.LengthMax && TrySpend(LookFactor * length)
+            && LostNeedle.TracesOf(volume, position, end).Count > 0;
     }
 }

@@ -101,24 +101,34 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
     /// </summary>
     private readonly ConcurrentDictionary<ulong, NeedlePosition> _deleted = [];
 
-    private HiddenStretch[] _stretches = [];
+    private Known _known = new([], 0);
 
     /// <summary>Whether answers ignore the hidden needles.</summary>
     public bool IsIgnored { get; init; }
 
-    public bool IsEmpty => Volatile.Read(ref _stretches).Length == 0;
+    public bool IsEmpty => Volatile.Read(ref _known).Count == 0;
 
-    public IReadOnlyList<HiddenStretch> Stretches => Volatile.Read(ref _stretches);
+    public IReadOnlyList<HiddenStretch> Stretches => Volatile.Read(ref _known).Stretches;
 
     public IReadOnlyCollection<KeyValuePair<ulong, NeedlePosition>> Deleted => [.. _deleted];
 
-    public void Add(HiddenStretch stretch) => Volatile.Write(ref _stretches, [.. _stretches, stretch]);
+    public void Add(HiddenStretch stretch)
+    {
+        (HiddenStretch[] room, int count) = _known;
+        if (count == room.Length)
+            Array.Resize(ref room, Math.Max(4, 2 * count));
+        room[count] = stretch;
+        Volatile.Write(ref _known, new Known(room, count + 1));
+    }
 
     /// <summary>
     /// Forgets the stretches of these numbers, before which nothing is left: what they may have hidden is gone with the rest.
     /// </summary>
-    public void Remove(VolumeName evicted) =>
-        Volatile.Write(ref _stretches, [.. _stretches.Where(stretch => !stretch.Name.Overlaps(evicted))]);
+    public void Remove(VolumeName evicted)
+    {
+        HiddenStretch[] kept = [.. Stretches.Where(stretch => !stretch.Name.Overlaps(evicted))];
+        Volatile.Write(ref _known, new Known(kept, kept.Length));
+    }
 
     /// <summary>Records that the key with this hash was deleted.</summary>
     public void OnDeleted(ulong hash, NeedlePosition tombstone)
@@ -140,11 +150,11 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
     /// <param name="known">The place of the key's value; null if the index has none.</param>
     public HiddenStretch? Find(ReadOnlySpan<byte> key, ulong hash, NeedlePosition? known)
     {
-        HiddenStretch[] stretches = Volatile.Read(ref _stretches);
-        if (stretches.Length == 0)
+        Known stretches = Volatile.Read(ref _known);
+        if (stretches.Count == 0)
             return null;
         NeedlePosition newest = known ?? (_deleted.TryGetValue(hash, out NeedlePosition deleted) ? deleted : default);
-        foreach (HiddenStretch stretch in stretches)
+        foreach (HiddenStretch stretch in stretches.Stretches)
         {
             if (newest.IsBefore(stretch.Place) && stretch.MayHold(key, packId))
                 return stretch;
@@ -181,5 +191,11 @@ internal sealed class HiddenNeedles(string packPath, Guid packId)
             + "with AllowStaleValues the pack answers with what it knows.",
             stretch.Name.Path,
             position);
+    }
+
+    /// <summary>The stretches at one moment. A later one may have more in the room after the count.</summary>
+    private sealed record Known(HiddenStretch[] Room, int Count)
+    {
+        public ArraySegment<HiddenStretch> Stretches => new(Room, 0, Count);
     }
 }

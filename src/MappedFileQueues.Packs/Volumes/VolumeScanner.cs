@@ -7,22 +7,39 @@ namespace MappedFileQueues.Packs.Volumes;
 
 /// <summary>
 /// Reads a volume's needles in sequence, for rebuilding, recovering, compacting and verifying. It checks every length against the
-/// given end before it uses it.
+/// given end before it uses it. What it reads more than once, because headers and keys promised needles that are none, is a
+/// small multiple of what it has passed. Needles that were written follow one another, so damage alone never reaches that limit.
 /// </summary>
-internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisposable
+/// <param name="volume">The volume.</param>
+/// <param name="start">Where it begins.</param>
+/// <param name="end">It reads nothing from here on.</param>
+/// <param name="readLength">How much it reads at a time: less than the default for a look at one needle.</param>
+internal sealed class VolumeScanner(Volume volume, long start, long end, int readLength = VolumeScanner.BufferLength)
+    : IDisposable
 {
     /// <summary>Room for the longest header with its key, and for the chunks in which longer data is checked.</summary>
-    private const int BufferLength = 512 * 1024;
+    public const int BufferLength = 512 * 1024;
+
+    /// <summary>For a look at one needle.</summary>
+    public const int LookLength = 4096;
 
     /// <summary>A multiple of 8, so that a CRC can continue from chunk to chunk.</summary>
     private const int ChunkLength = 256 * 1024;
 
-    /// <summary>How many bytes of keys a search may check for each byte that it passes.</summary>
-    private const int SearchFactor = 4;
+    /// <summary>
+    /// How many bytes of keys, and as many of data, may be checked in vain for each byte that is passed.
+    /// </summary>
+    private const int VainFactor = 4;
 
+    /// <summary>How many bytes of keys may be checked in vain besides.</summary>
+    private const int VainKeysMax = 16 * 1024 * 1024;
+
+    private readonly long _start = start;
     private readonly byte[] _buffer = ArrayPool<byte>.Shared.Rent(BufferLength);
     private long _bufferStart;
     private int _bufferCount;
+    private long _vainKeys;
+    private long _vainBodies;
 
     public Volume Volume { get; } = volume;
 
@@ -50,7 +67,7 @@ internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisp
     /// </summary>
     public bool TryNext(ulong sequenceAbove, bool wholeNeedle)
     {
-        if (!IsValid(Position, sequenceAbove, wholeNeedle, long.MaxValue))
+        if (!IsValid(Position, sequenceAbove, wholeNeedle))
             return false;
         Position += Needle.Length;
         return true;
@@ -74,9 +91,7 @@ internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisp
     /// </summary>
     public bool TryResync(ulong sequenceAbove, bool wholeNeedle)
     {
-        long from = Position;
-        long checkedLength = 0;
-        for (long at = from + NeedleLayout.Unit; at < end;)
+        for (long at = Position + NeedleLayout.Unit; at < end;)
         {
             ReadOnlySpan<byte> window = Window(at, (int)Math.Min(ChunkLength, end - at));
             int found = window.IndexOf("NdL1"u8);
@@ -88,18 +103,10 @@ internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisp
             }
 
             long candidate = at + found;
-            long allowance = (SearchFactor * (candidate - from)) + BufferLength - checkedLength;
-            if (candidate % NeedleLayout.Unit == 0)
+            if (candidate % NeedleLayout.Unit == 0 && IsValid(candidate, sequenceAbove, wholeNeedle))
             {
-                if (IsValid(candidate, sequenceAbove, wholeNeedle, allowance))
-                {
-                    Position = candidate;
-                    return true;
-                }
-
-                checkedLength += NeedleLayout.TryRead(Window(candidate, NeedleLayout.HeaderLength), out NeedleLayout tried)
-                    ? Math.Min(allowance, tried.KeyLength)
-                    : 0;
+                Position = candidate;
+                return true;
             }
 
             at = (candidate & -NeedleLayout.Unit) + NeedleLayout.Unit;
@@ -117,7 +124,7 @@ internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisp
         if (!isThere)
         {
             _bufferStart = position;
-            int room = (int)Math.Min(BufferLength, Math.Max(0, end - position));
+            int room = (int)Math.Min(Math.Max(wanted, readLength), Math.Max(0, end - position));
             _bufferCount = Volume.File.ReadAt(_buffer.AsSpan(0, room), position);
         }
 
@@ -127,11 +134,13 @@ internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisp
 
     public void Dispose() => ArrayPool<byte>.Shared.Return(_buffer);
 
-    private bool IsValid(long position, ulong sequenceAbove, bool wholeNeedle, long allowance)
+    private bool IsValid(long position, ulong sequenceAbove, bool wholeNeedle)
     {
         if (!NeedleLayout.TryRead(Window(position, NeedleLayout.HeaderLength), out NeedleLayout needle))
             return false;
-        if (needle.Sequence <= sequenceAbove || needle.Length > end - position || needle.KeyLength > allowance)
+        long allowance = VainFactor * (position - _start);
+        if (needle.Sequence <= sequenceAbove || needle.Length > end - position
+            || needle.KeyLength > allowance + VainKeysMax - _vainKeys)
             return false;
         ReadOnlySpan<byte> head = Window(position, needle.DataAt);
         if (head.Length < needle.DataAt)
@@ -139,9 +148,19 @@ internal sealed class VolumeScanner(Volume volume, long start, long end) : IDisp
         uint keyCrc = NeedleLayout.ContentCrc(head[NeedleLayout.HeaderLength..]);
         uint checksum = NeedleLayout.HeaderChecksum(Volume.Seed, position, head, keyCrc);
         if (checksum != NeedleLayout.StoredHeaderChecksum(head))
+        {
+            _vainKeys += needle.KeyLength;
+            return false;
+        }
+
+        if (wholeNeedle && needle.Length > allowance + NeedleLayout.LengthMax - _vainBodies)
             return false;
         if (wholeNeedle && !IsBodyValid(position, needle, checksum))
+        {
+            _vainBodies += needle.Length;
             return false;
+        }
+
         (Needle, NeedlePosition, HeaderChecksum) = (needle, position, checksum);
         return true;
     }

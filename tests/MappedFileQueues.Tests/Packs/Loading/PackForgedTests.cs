@@ -153,6 +153,53 @@ public sealed class PackForgedTests : IDisposable
         Assert.Equal([1], again.Get("later"));
     }
 
+    /// <summary>
+    /// The headers are right, the data is not. Each was a position at which the opening looked for the next needle again, up to
+    /// the volume's end; and where they claimed to be long, all that follows was their data. -1: up to the end of the volume.
+    /// </summary>
+    [Theory]
+    [InlineData(0, true)]
+    [InlineData(0, false)]
+    [InlineData(-1, true)]
+    [InlineData(-1, false)]
+    public async Task HeadersOfDamagedNeedles_OpeningTakesTimeOfItsLength(int dataLength, bool sameBoot)
+    {
+        const int Length = 8 * 1024 * 1024;
+        MakeForged(Length, (position, index) => new NeedleLayout(
+            NeedleKind.Value, (ulong)index + 10, 0, dataLength < 0 ? Length - position - 40 : dataLength, 0));
+        if (!sameBoot)
+            File.Delete(_temp.PathOf(PackNames.Synced));
+
+        Task<bool> opening = Task.Run(() =>
+        {
+            using PackStore pack = PackStore.Open(_temp.StorePath, new PackOptions { AllowStaleValues = true });
+            return pack.Contains("one");
+        });
+
+        Assert.True(await opening.WaitAsync(s_deadline, TestContext.Current.CancellationToken));
+    }
+
+    private void MakeForged(int length, Func<int, int, NeedleLayout> needleAt)
+    {
+        using (PackStore pack = PackStore.Open(_temp.StorePath))
+            pack.Put("one", new byte[10]);
+        File.Delete(_temp.PathOf(PackNames.Checkpoint));
+        PackMeta meta = PackMeta.Parse(File.ReadAllBytes(_temp.PathOf(PackNames.Meta)), "");
+        string volume = _temp.PathOf("volumes/00000001-00000001-0000.pack");
+        byte[] bytes = new byte[length];
+        byte[] before = File.ReadAllBytes(volume);
+        before.CopyTo(bytes, 0);
+        int index = 0;
+        for (int at = before.Length; at + NeedleLayout.LengthMin <= length; at += NeedleLayout.LengthMin)
+        {
+            needleAt(at, index++).WriteHeader(
+                bytes.AsSpan(at), NeedleLayout.VolumeSeed(meta.PackId, 1, 0), at, NeedleLayout.ContentCrc([]));
+            bytes.AsSpan(at + 32, 8).Fill(0xAA);
+        }
+
+        File.WriteAllBytes(volume, bytes);
+    }
+
     /// <summary>Two volumes of one object each.</summary>
     private PackMeta Make()
     {
