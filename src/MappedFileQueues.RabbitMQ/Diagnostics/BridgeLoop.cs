@@ -8,10 +8,17 @@ namespace MappedFileQueues.RabbitMQ.Diagnostics;
 /// </summary>
 internal abstract class BridgeLoop
 {
+    /// <summary>
+    /// How soon a standby looks again, at least. Each look opens a connection and a channel, which the broker logs; the work
+    /// waits for the next look when the holder ends.
+    /// </summary>
+    private static readonly TimeSpan s_lookMin = TimeSpan.FromSeconds(1);
+
     private readonly BridgeOptions _options;
     private readonly BackOff _backOff;
     private readonly Lock _lock = new();
     private BridgeState _activity;
+    private long _goodSince;
     private bool _isBlocked;
     private BridgeState _state;
     private DateTimeOffset _since;
@@ -54,6 +61,8 @@ internal abstract class BridgeLoop
             return new BridgeStatus(_state, _since, _troubleSince, _broker, _error, _messages, _bytes, _attempts, lag);
     }
 
+    private bool IsGood => _activity is BridgeState.Running or BridgeState.Standby;
+
     private bool IsAttempting => _activity is BridgeState.Connecting or BridgeState.Standby or BridgeState.Running;
 
     /// <summary>Tries until an attempt says that all is done, until cancelled, or until a person has to decide.</summary>
@@ -88,7 +97,10 @@ internal abstract class BridgeLoop
     {
         lock (_lock)
         {
+            bool wasGood = IsGood;
             _activity = state;
+            if (IsGood && !wasGood)
+                _goodSince = _options.TimeProvider.GetTimestamp();
             // The end of an attempt ends that too.
             _isBlocked &= IsAttempting;
             ShowState();
@@ -197,6 +209,23 @@ internal abstract class BridgeLoop
         (_state, _since) = (state, now);
     }
 
+    /// <summary>
+    /// Whether the attempt that ends now has worked for longer than any pause: whatever failed before it is over, also when there
+    /// was nothing to move.
+    /// </summary>
+    private bool HasLasted()
+    {
+        lock (_lock)
+            return IsGood && _options.TimeProvider.GetElapsedTime(_goodSince) >= _options.BackOffMax;
+    }
+
+    /// <summary>Random, so that several that stand by do not come at once.</summary>
+    private TimeSpan FindLookPause(TimeSpan least)
+    {
+        TimeSpan pause = least * (1 + Random.Shared.NextDouble());
+        return pause < _options.BackOffMax ? pause : _options.BackOffMax;
+    }
+
     private bool IsTransient(Exception error) =>
         BrokerException.IsTransient(error) || (_options.AwaitsStore && error is QueueNotFoundException);
 
@@ -217,7 +246,7 @@ internal abstract class BridgeLoop
         catch (LockHeldException error)
         {
             Standby(error.Message);
-            pause = _options.BackOffMin * (1 + Random.Shared.NextDouble());
+            pause = FindLookPause(_options.BackOffMin > s_lookMin ? _options.BackOffMin : s_lookMin);
         }
         catch (QueueInUseException error)
         {
@@ -225,12 +254,13 @@ internal abstract class BridgeLoop
             lock (_lock)
                 _error = error.Message;
             Standby(error.Message);
-            TimeSpan look = _options.BackOffMin * (5 * (1 + Random.Shared.NextDouble()));
-            pause = look < _options.BackOffMax ? look : _options.BackOffMax;
+            pause = FindLookPause(_options.BackOffMin * 5);
         }
         catch (Exception error) when (IsTransient(error) && !(once && BrokerException.IsDenied(error)))
         {
             string text = BrokerException.Describe(error);
+            if (HasLasted())
+                _backOff.Reset();
             lock (_lock)
                 _error = text;
             SetState(BridgeState.BackingOff);
