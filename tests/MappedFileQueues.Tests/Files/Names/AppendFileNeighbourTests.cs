@@ -120,6 +120,34 @@ public sealed class AppendFileNeighbourTests : IDisposable
         Assert.Equal(["current.log", "store"], Directory.EnumerateFileSystemEntries(_temp.Root).Select(Path.GetFileName).Order());
     }
 
+    /// <summary>
+    /// The folder above a linked folder is the one above the real folder. It was found by the text of the path, and the lines went
+    /// to a file of that name beside the link.
+    /// </summary>
+    [Theory]
+    [InlineData("current.log", "linked/../app.log")]
+    [InlineData("current.log", "linked/./deep/../../app.log")]
+    [InlineData("linked/current.log", "../app.log")]
+    public void Open_LinkLeadsUpFromALinkedFolder_IsTheFileThatTheSystemFinds(string name, string target)
+    {
+        Assert.SkipWhen(OperatingSystem.IsWindows(), "Links need rights there.");
+        Directory.CreateDirectory(_temp.PathOf("real", "deep"));
+        Directory.CreateSymbolicLink(Path.Combine(_temp.Root, "linked"), "store/real");
+        string link = Path.Combine(_temp.Root, name);
+        File.CreateSymbolicLink(link, target);
+        File.WriteAllText(FilePath, "before\n");
+
+        // The system itself follows the link.
+        Assert.Equal("before\n", File.ReadAllText(link));
+        using (AppendFileStream stream = new(link))
+        {
+            Assert.Throws<QueueInUseException>(() => new AppendFileStream(FilePath));
+            stream.Write("after\n"u8);
+        }
+
+        Assert.Equal("before\nafter\n", File.ReadAllText(FilePath));
+    }
+
     [Fact]
     public void Open_LinksThatLeadToEachOther_IsAnErrorOfTheDisk()
     {
