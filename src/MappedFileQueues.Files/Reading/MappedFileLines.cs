@@ -127,7 +127,8 @@ public sealed class MappedFileLines : IDisposable
     /// Later calls throw it again.</exception>
     /// <exception cref="LineTooLongException">The line is longer than the limit. Later calls throw it again.</exception>
     /// <exception cref="QueueDiskException">A read failed. Later calls throw it again, unless only a descriptor or memory was
-    /// missing (<see cref="QueueDiskException.Errno"/> 23, 24 or 12): then they look again.</exception>
+    /// missing (<see cref="QueueDiskException.Errno"/> 23, 24 or 12), or the next file could not be opened because of a right or
+    /// a loop of links (13, 1 or 40): then they look again.</exception>
     /// <exception cref="OperationCanceledException">The token was cancelled before there was a line.</exception>
     /// <exception cref="InvalidOperationException">Another call is pending.</exception>
     /// <exception cref="ObjectDisposedException">This was closed, perhaps while the call waited.</exception>

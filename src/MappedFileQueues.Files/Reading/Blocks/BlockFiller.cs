@@ -121,8 +121,7 @@ internal sealed class BlockFiller
 
         if (_error is { } error)
         {
-            // Nothing is wrong with the file where the process lacked a descriptor or memory: the next call looks again.
-            if (error is OutOfMemoryException || (error is QueueDiskException disk && DiskErrors.IsShortage(disk.Errno)))
+            if (MayPass(error))
                 _error = null;
             ExceptionDispatchInfo.Throw(error);
         }
@@ -139,6 +138,14 @@ internal sealed class BlockFiller
 
         return _isAtEnd && _answered == _question && !_isFollowing;
     }
+
+    /// <summary>
+    /// Nothing is wrong with the file where the process lacked a descriptor or memory, or where its name led to nothing that can
+    /// be opened for now, as while another program makes the next file: the next call looks again.
+    /// </summary>
+    private static bool MayPass(Exception error) => error is OutOfMemoryException
+        || (error is QueueDiskException disk && (DiskErrors.IsShortage(disk.Errno)
+            || disk.Errno is DiskErrors.ELOOP or DiskErrors.EACCES or DiskErrors.EPERM));
 
     /// <summary>The consumer waits for a block. True when its own thread has filled one meanwhile, or may have.</summary>
     /// <param name="mayWait">Whether the consumer's thread may wait for the disk.</param>

@@ -377,6 +377,32 @@ public sealed class FollowRollsTests : IDisposable
         }
     }
 
+    /// <summary>
+    /// While another program made the next file, its name was a link to itself, or one that this user may not open. The reader
+    /// threw that error from every later call, also once the name led to a file.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Follow_NameLeadsToNoFileForAMoment_SaysSoAndReadsOn(bool waits)
+    {
+        File.WriteAllText(FilePath, "one\n");
+        using MappedFileLines lines = MappedFileLines.Open(
+            FilePath, new MappedFileLinesOptions { FollowRolls = true, Follow = waits });
+        Assert.True(lines.TryRead(out _));
+        File.Move(FilePath, $"{FilePath}.1");
+        File.CreateSymbolicLink(FilePath, Path.GetFileName(FilePath));
+        for (int i = 0; i < 5; i++)
+            Assert.Equal(DiskErrors.ELOOP, Assert.Throws<QueueDiskException>(() => lines.TryRead(out _)).Errno);
+        File.Delete(FilePath);
+        File.WriteAllText(FilePath, "two\nthree\n");
+
+        Assert.True(lines.TryRead(out ReadOnlySpan<byte> line));
+        Assert.Equal("two"u8, line);
+        Assert.True(lines.TryRead(out line));
+        Assert.Equal("three"u8, line);
+    }
+
     [Fact]
     public async Task Follow_FileIsNotThereYet_ItIsWaitedFor()
     {
