@@ -9,12 +9,28 @@ internal sealed class GuardedClock : TimeProvider
     private readonly TimeProvider _clock;
     private long _utcTicks = System.GetUtcNow().UtcTicks;
     private long _timestamp;
+    private TimeZoneInfo? _zone;
 
     private GuardedClock(TimeProvider clock) => (_clock, TimestampFrequency) = (clock, clock.TimestampFrequency);
 
     public override long TimestampFrequency { get; }
 
-    public override TimeZoneInfo LocalTimeZone => _clock.LocalTimeZone;
+    public override TimeZoneInfo LocalTimeZone
+    {
+        get
+        {
+            try
+            {
+                Volatile.Write(ref _zone, _clock.LocalTimeZone);
+            }
+            catch (Exception)
+            {
+                // As for the time.
+            }
+
+            return Volatile.Read(ref _zone) ?? System.LocalTimeZone;
+        }
+    }
 
     /// <summary>The system's clock itself, which does not throw, and any other one guarded.</summary>
     public static TimeProvider Of(TimeProvider clock) => clock == System ? clock : new GuardedClock(clock);

@@ -13,9 +13,14 @@ internal sealed class ManualTime(DateTimeOffset? start = null, TimeZoneInfo? zon
         get
         {
             Interlocked.Increment(ref _zoneLookCount);
+            if (IsZoneBroken)
+                throw new InvalidTimeZoneException("The zone is broken.");
             return zone ?? TimeZoneInfo.Utc;
         }
     }
+
+    /// <summary>Whether it throws when it is asked for the time zone.</summary>
+    public bool IsZoneBroken { get; set; }
 
     /// <summary>How often somebody has asked for the time zone.</summary>
     public int ZoneLookCount => Volatile.Read(ref _zoneLookCount);

@@ -171,6 +171,24 @@ public sealed class AppendFileDayTests : IDisposable
         Assert.Throws<ArgumentOutOfRangeException>(
             () => new AppendFileStream(FilePath, new AppendFileOptions { RetainedAge = TimeSpan.Zero }));
 
+    /// <summary>
+    /// A clock told no time zone at the moment of a roll. That ended the stream, whose other calls to the same clock may throw.
+    /// </summary>
+    [Fact]
+    public void Tick_ClockThrowsForTheZone_RollsByTheZoneBefore()
+    {
+        ManualTime time = new(DateTimeOffset.Parse("2025-06-01T12:00:00Z", CultureInfo.InvariantCulture), Zones.Berlin);
+        using AppendFileStream stream = new(FilePath, Options(time));
+        stream.Write("one day"u8);
+        stream.Flush();
+        time.IsZoneBroken = true;
+        TickUntil(time, () => !_rolled.IsEmpty, TimeSpan.FromHours(1));
+        stream.Write("the next"u8);
+        stream.Flush();
+        Assert.Equal("the next"u8, TempStore.ReadOpenFile(FilePath));
+        TickUntil(time, () => _rolled.Count == 2, TimeSpan.FromHours(1));
+    }
+
     private AppendFileOptions Options(ManualTime time) =>
         new() { TimeProvider = time, RollAtMidnight = true, OnRolled = _rolled.Enqueue };
 
