@@ -53,19 +53,20 @@ internal sealed class LogFile : IDisposable
     public void Write(ReadOnlySpan<byte> line)
     {
         bool wasInterrupted = false;
+        bool isAccepted = false;
         for (bool isDone = false; !isDone;)
         {
             try
             {
-                WriteOrLose(line);
+                WriteOrLose(line, ref isAccepted);
                 isDone = true;
             }
             catch (ThreadInterruptedException)
             {
-                // It counts at the thread's next wait. The line has waited for room; at Group it is written, and has waited for
-                // the disk.
+                // It counts at the thread's next wait. The line has waited for room; or, at Group, it has that, and has waited
+                // for the disk.
                 wasInterrupted = true;
-                isDone = _settings.File.Durability == AppendDurability.Group;
+                isDone = isAccepted;
             }
         }
 
@@ -73,14 +74,14 @@ internal sealed class LogFile : IDisposable
             Thread.CurrentThread.Interrupt();
     }
 
-    private void WriteOrLose(ReadOnlySpan<byte> line)
+    private void WriteOrLose(ReadOnlySpan<byte> line, ref bool isAccepted)
     {
         AppendFileStream? stream = _stream ?? Reopen();
         while (stream is not null)
         {
             try
             {
-                stream.Write(line);
+                stream.Write(line, ref isAccepted);
                 if (_isEnding)
                     FlushAtEnd();
                 return;

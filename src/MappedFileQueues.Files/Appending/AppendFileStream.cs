@@ -98,6 +98,24 @@ public sealed class AppendFileStream : Stream
             WriteOrWait(buffer);
     }
 
+    /// <summary>
+    /// As <see cref="Write(ReadOnlySpan{byte})"/>. Also when it throws, <paramref name="isAccepted"/> tells whether the bytes are
+    /// copied, and so are written later: a thread may be interrupted before that, and while it waits for the disk.
+    /// </summary>
+    internal void Write(ReadOnlySpan<byte> buffer, ref bool isAccepted)
+    {
+        if (!_isGroup)
+        {
+            Write(buffer);
+            isAccepted = true;
+            return;
+        }
+
+        long end = _pipe.Write(buffer);
+        isAccepted = true;
+        _pipe.FlushUpTo(end, isDurable: true);
+    }
+
     /// <inheritdoc cref="Write(ReadOnlySpan{byte})"/>
     public override void Write(byte[] buffer, int offset, int count)
     {

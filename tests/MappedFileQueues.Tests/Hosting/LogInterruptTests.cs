@@ -44,4 +44,35 @@ public sealed class LogInterruptTests : IDisposable
         Assert.DoesNotContain(lines, line => line.Contains("could not be formatted", StringComparison.Ordinal));
         Assert.Equal(logged, lines.Length);
     }
+
+    /// <summary>
+    /// At Group a line counted as written when its thread was interrupted, also when it still waited for room. It was lost, and
+    /// nobody counted it.
+    /// </summary>
+    [Fact]
+    public void Log_ThreadsAreInterruptedAtGroup_NoLineIsLostWithoutBeingCounted()
+    {
+        string path = Path.Combine(_temp.Root, "app.log");
+        MappedFileLoggerOptions options = new()
+        {
+            Path = path,
+            File = new AppendFileOptions { BufferLength = 8192, Durability = AppendDurability.Group },
+        };
+        // Longer than a half of the buffer, so that lines wait for each other.
+        string text = new('x', 6000);
+        long logged = 0;
+        using (MappedFileLoggerProvider provider = new(options))
+        {
+            ILogger logger = provider.CreateLogger("C");
+            InterruptedThreads.Run((thread, number) =>
+            {
+                logger.LogInformation("line {Thread} {Number} {Text}", thread, number, text);
+                Interlocked.Increment(ref logged);
+                Thread.Sleep(0);
+            });
+            Assert.Equal(0, provider.LostLineCount);
+        }
+
+        Assert.Equal(logged, File.ReadAllLines(path).Length);
+    }
 }
