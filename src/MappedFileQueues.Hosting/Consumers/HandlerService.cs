@@ -54,7 +54,7 @@ internal abstract class HandlerService<T> : BackgroundService, IConsumerService
         _lifetime = lifetime;
         Meter = meter.ForConsumer(queue.Name, consumer);
         State = new ConsumerState(
-            queue.Name, consumer, key, handler.HandlerName, options.HandlerTimeMax, queue.Options.TimeProvider);
+            queue.Name, consumer, key, handler.HandlerName, options.HandlerTimeMax, queue.Clock);
         // A relative path is one in the folder in which the process works now: letters and health come later.
         LetterPath = SystemPath.Full(options.DeadLetterPath ?? GroupLetters.PathBeside(queue.Options.StorePath));
         if (StorePaths.AreSame(LetterPath, queue.Options.StorePath))
@@ -91,7 +91,7 @@ internal abstract class HandlerService<T> : BackgroundService, IConsumerService
 
     protected ILogger Logger => Queue.Logger;
 
-    protected TimeProvider Clock => Queue.Options.TimeProvider;
+    protected TimeProvider Clock => Queue.Clock;
 
     /// <summary>A handler that cannot be made ends the application's start.</summary>
     public override async Task StartAsync(CancellationToken cancellationToken)

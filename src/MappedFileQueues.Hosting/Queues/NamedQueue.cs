@@ -2,6 +2,7 @@ using System.Collections.Concurrent;
 using MappedFileQueues.Hosting.Consumers;
 using MappedFileQueues.Hosting.Telemetry;
 using MappedFileQueues.Platform;
+using MappedFileQueues.Threads;
 using Microsoft.Extensions.Logging;
 
 namespace MappedFileQueues.Hosting.Queues;
@@ -19,6 +20,7 @@ internal sealed class NamedQueue
     {
         Name = name;
         Options = options;
+        Clock = GuardedClock.Of(options.TimeProvider);
         options.StampTraceContext |= options.PropagateTraces;
         // A queue that is opened on first use may find the process in another folder.
         options.StorePath = SystemPath.Full(options.StorePath);
@@ -29,6 +31,11 @@ internal sealed class NamedQueue
     public string Name { get; }
 
     public HostedQueueOptions Options { get; }
+
+    /// <summary>
+    /// The clock of what watches the queue and calls the handlers. An exception of the user's clock would end the application.
+    /// </summary>
+    public TimeProvider Clock { get; }
 
     public ILogger Logger { get; }
 

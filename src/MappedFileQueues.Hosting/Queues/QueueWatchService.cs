@@ -34,7 +34,7 @@ internal sealed class QueueWatchService(
     /// <summary>Looks at a queue until the token ends it.</summary>
     public static async Task WatchAsync(NamedQueue queue, CancellationToken stoppingToken)
     {
-        using var timer = new PeriodicTimer(queue.Options.WatchInterval, queue.Options.TimeProvider);
+        using var timer = new PeriodicTimer(queue.Options.WatchInterval, queue.Clock);
         try
         {
             do

@@ -11,7 +11,7 @@ namespace MappedFileQueues.Hosting.Queues;
 internal sealed class StoreWatch(NamedQueue queue)
 {
     private readonly Lock _lock = new();
-    private readonly OffsetHistory _published = new(queue.Options.TimeProvider);
+    private readonly OffsetHistory _published = new(queue.Clock);
     private readonly Dictionary<(long Offset, int Slot), long> _claims = [];
     private readonly HashSet<(long Offset, int Slot)> _toldClaims = [];
     private readonly HashSet<string> _dropped = new(StringComparer.OrdinalIgnoreCase);
@@ -19,7 +19,7 @@ internal sealed class StoreWatch(NamedQueue queue)
 
     private ILogger Logger => queue.Logger;
 
-    private TimeProvider Clock => queue.Options.TimeProvider;
+    private TimeProvider Clock => queue.Clock;
 
     /// <summary>A look; null until the queue is open.</summary>
     /// <param name="ageMax">One that is no older will do; zero: a new one.</param>

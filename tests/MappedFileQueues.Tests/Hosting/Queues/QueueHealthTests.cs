@@ -2,6 +2,7 @@ using MappedFileQueues.Hosting;
 using MappedFileQueues.Tests.Hosting.Consumers;
 using Microsoft.Extensions.DependencyInjection;
 using Microsoft.Extensions.Diagnostics.HealthChecks;
+using Microsoft.Extensions.Hosting;
 
 namespace MappedFileQueues.Tests.Hosting.Queues;
 
@@ -92,6 +93,31 @@ public sealed class QueueHealthTests
         string sentence = Claim(host);
 
         Assert.Contains($"process={Environment.ProcessId}", sentence, StringComparison.Ordinal);
+    }
+
+    /// <summary>
+    /// A user's clock threw once, at a look or before a handler was called. That ended the service, and with it the application.
+    /// </summary>
+    [Fact]
+    public async Task Watch_ClockThrows_ApplicationGoesOnWorking()
+    {
+        BrokenTime time = new();
+        await using TestHost host = MakeHost(o => o.TimeProvider = time);
+        host.Services.AddMappedFileConsumer<long, LongHandler>("orders");
+        await host.StartAsync();
+        MappedFileQueue<long> queue = host.Get<MappedFileQueue<long>>("orders");
+        queue.Producer.Produce(1);
+        Eventually.True(() => _script.Messages.Length == 1, "the handler works");
+        time.IsBroken = true;
+        int before = time.Count;
+        // A look takes the time at least once.
+        Eventually.True(() => time.Count >= before + 10, "the watch looks again and again");
+        queue.Producer.Produce(2);
+        Eventually.True(() => _script.Messages.Length == 2, "the handler works all the same");
+        time.IsBroken = false;
+
+        Assert.False(host.Provider.GetRequiredService<IHostApplicationLifetime>().ApplicationStopping.IsCancellationRequested);
+        Assert.Equal(HealthStatus.Healthy, (await host.CheckHealthAsync()).Status);
     }
 
     [Fact]
