@@ -121,8 +121,8 @@ public sealed class AppendFileNeighbourTests : IDisposable
     }
 
     /// <summary>
-    /// The folder above a linked folder is the one above the real folder. It was found by the text of the path, and the lines went
-    /// to a file of that name beside the link.
+    /// The folder above a linked folder is the one above the real folder. It was found by the text of the path, and the lines
+    /// went to a file of that name beside the link.
     /// </summary>
     [Theory]
     [InlineData("current.log", "linked/../app.log")]
