@@ -105,6 +105,9 @@ public enum StreamLockKind
     /// <summary>A quorum queue with a single active consumer and one token. Right for one node and for clusters.</summary>
     Quorum = 0,
 
-    /// <summary>An exclusive consumer of a classic queue. Right for one node only; quicker to take over there.</summary>
+    /// <summary>
+    /// An exclusive consumer of a classic queue. Right for one node only. One that stands by looks every second or two whether
+    /// the queue is free.
+    /// </summary>
     Classic = 1,
 }
