@@ -107,17 +107,17 @@ static mfq_status make_file(mfq_producer *p, const char *name, int64_t blocks, m
     return status;
 }
 
-/* Makes the segment that starts there, unless it exists or was removed; `blocks` is up to where it certainly has blocks. */
-static mfq_status make_segment(mfq_producer *p, int64_t start, int64_t wanted, int64_t *blocks, mfq_error *error) {
+/* Makes the segment that starts there with its first blocks, unless it exists or was removed. */
+static mfq_status make_segment(mfq_producer *p, int64_t start, mfq_error *error) {
     const mfq_reader *r = p->store;
     char name[48];
     struct stat state;
-    *blocks = min64(max64(wanted, FIRST_BLOCKS), r->info.segment_length);
+    int64_t blocks = min64(FIRST_BLOCKS, r->info.segment_length);
     mfqi_segment_name(name, sizeof name, start);
     for (int tries = 0; tries < 100; tries++) {
         int fd = mfqi_open_file(r->directory, name, O_RDWR, &state);
         if (fd >= 0) {
-            int code = allocate(fd, 0, *blocks) == 0 ? 0 : errno;
+            int code = allocate(fd, 0, blocks) == 0 ? 0 : errno;
             close(fd);
             if (state.st_size < r->info.segment_length)
                 return mfqi_fail(error, MFQ_E_CORRUPT, start, "A segment is too short: file=%s, path=%.140s.", name, r->path);
@@ -129,7 +129,7 @@ static mfq_status make_segment(mfq_producer *p, int64_t start, int64_t wanted, i
         /* It was removed while this producer was stopped. */
         if (start < (int64_t)control(r, C_LOG_START))
             return MFQ_OK;
-        mfq_status status = make_file(p, name, *blocks, error);
+        mfq_status status = make_file(p, name, blocks, error);
         if (status < 0)
             return status;
     }
@@ -166,12 +166,13 @@ static mfq_status zero_recycled(const mfq_reader *r, int fd, int64_t start, int6
 }
 
 /*
- * Blocks up to an offset: a store into a hole of a file on a full disk ends the process. They are given up to the end of a piece
- * of 2 MiB before the bound rises into it, because the kernel asks for the blocks of all of a piece. MFQ_EMPTY: this segment
- * cannot grow.
+ * Blocks up to an offset of the lane's segment: a store into a hole of a file on a full disk ends the process. They are given up
+ * to the end of a piece of 2 MiB before the bound rises into it, because the kernel asks for the blocks of all of a piece. By the
+ * open file: its name may mean one of another store by now. MFQ_EMPTY: this segment cannot grow.
  */
 static mfq_status ensure_allocated(mfq_producer *p, int64_t target, mfq_error *error) {
     const mfq_reader *r = p->store;
+    const struct segment *segment = &p->lane.segment;
     int64_t length = r->info.segment_length;
     while (1) {
         uint64_t word = control(r, C_ALLOCATED);
@@ -181,31 +182,19 @@ static mfq_status ensure_allocated(mfq_producer *p, int64_t target, mfq_error *e
         int64_t allocated = (int64_t)word, start = allocated - allocated % length, position = allocated - start;
         int64_t step = min64(max64(target - allocated, FIRST_BLOCKS), BLOCK_STEP);
         int64_t next = min64(start + length, (allocated + step + 4095) & ~INT64_C(4095));
-        int64_t piece = min64(length, (next - start + PIECE - 1) & -(int64_t)PIECE), blocks;
+        int64_t piece = min64(length, (next - start + PIECE - 1) & -(int64_t)PIECE);
+        struct stat state;
+        if (start != segment->start)
+            return mfqi_corrupt(r, &p->lane, error, "a damaged bound of blocks");
+        if (allocate(segment->fd, position, piece - position) != 0)
+            return errno == EOPNOTSUPP ? MFQ_EMPTY : mfqi_fail_disk(r, error, allocated, "commitlog");
+        if (fstat(segment->fd, &state) != 0)
+            return mfqi_fail_disk(r, error, allocated, "commitlog");
         if (position == 0) {
-            mfq_status status = make_segment(p, start, piece, &blocks, error);
-            if (status != MFQ_OK)
-                return status;
             /* No further: the rest of a recycled segment is not zeroed yet. */
-            next = min64(min64(next, start + blocks), start + min64(FIRST_BLOCKS, length));
-        } else {
-            char name[48];
-            struct stat state;
-            mfqi_segment_name(name, sizeof name, start);
-            int fd = mfqi_open_file(r->directory, name, O_RDWR, &state);
-            /* Others may have filled it since, and a removal taken it. */
-            if (fd < 0 && errno == ENOENT && control(r, C_ALLOCATED) != word)
-                continue;
-            if (fd < 0 && errno == ENOENT)
-                return mfqi_fail(error, MFQ_E_CORRUPT, allocated, "A segment is missing: file=%s, path=%.140s.", name, r->path);
-            if (fd < 0)
-                return mfqi_fail_disk(r, error, allocated, name);
-            mfq_status status = MFQ_OK;
-            if (allocate(fd, position, piece - position) != 0)
-                status = errno == EOPNOTSUPP ? MFQ_EMPTY : mfqi_fail_disk(r, error, allocated, name);
-            else if (state.st_size > length)
-                status = zero_recycled(r, fd, start, next - start, error);
-            close(fd);
+            next = min64(next, start + FIRST_BLOCKS);
+        } else if (state.st_size > length) {
+            mfq_status status = zero_recycled(r, segment->fd, start, next - start, error);
             if (status != MFQ_OK)
                 return status;
         }
@@ -223,7 +212,7 @@ static mfq_status enter_for_writing(mfq_producer *p, int64_t offset, mfq_error *
     for (int tries = 0; tries < 1000; tries++) {
         char name[48];
         struct stat state;
-        int64_t start = offset - offset % length, blocks;
+        int64_t start = offset - offset % length;
         mfq_status status;
         if (offset > OFFSET_MAX)
             return mfqi_poisoned(r, error);
@@ -243,7 +232,7 @@ static mfq_status enter_for_writing(mfq_producer *p, int64_t offset, mfq_error *
             continue;
         }
         if (fd < 0) {
-            status = make_segment(p, start, FIRST_BLOCKS, &blocks, error);
+            status = make_segment(p, start, error);
             if (status != MFQ_OK)
                 return status;
             continue;
@@ -316,7 +305,7 @@ static mfq_status step_over(mfq_producer *p, uint64_t header, int64_t room, mfq_
 static mfq_status pad_rest(mfq_producer *p, int64_t room, mfq_error *error) {
     const mfq_reader *r = p->store;
     struct place *lane = &p->lane;
-    int64_t end = lane->segment.start + r->info.segment_length, blocks;
+    int64_t end = lane->segment.start + r->info.segment_length;
     uint64_t expected = 0;
     if (room > (INT64_C(1) << 28)) {
         errno = EOPNOTSUPP;
@@ -324,7 +313,7 @@ static mfq_status pad_rest(mfq_producer *p, int64_t room, mfq_error *error) {
     }
     /* The next segment exists before the rest is padding. */
     if (control(r, C_ALLOCATED) <= (uint64_t)end) {
-        mfq_status status = make_segment(p, end, FIRST_BLOCKS, &blocks, error);
+        mfq_status status = make_segment(p, end, error);
         if (status != MFQ_OK)
             return status;
     }

@@ -10,6 +10,9 @@
  *                               appends "WORD FIRST" and so on, every tenth with a key, and prints each number afterwards; MODE
  *                               is exclusive or shared, then -group for that durability, -flush for a flush each 100 messages,
  *                               -bursts for pauses, -impatient for 200 ms a flush
+ *   append STORE MODE           for each line of standard input, which is COUNT LENGTH, "prepare" LENGTH or "flush", appends
+ *                               so many messages of zeros, or does that, and prints the answer; MODE is exclusive or shared, then
+ *                               -group
  *   threads STORE COUNT MESSAGES
  *                               so many producers and two readers in threads of this process; each message once and in order
  *   fork STORE                  what children of fork do with handles, and that each process's own handles release their locks
@@ -249,6 +252,38 @@ static int produce(const char *path, const char *mode, const char *word, long fi
     }
     mfq_producer_close(producer);
     return status != MFQ_OK;
+}
+
+static int append(const char *path, const char *mode) {
+    static uint8_t zeros[65536];
+    mfq_producer *producer;
+    mfq_producer_options options;
+    mfq_error error;
+    memset(&options, 0, sizeof options);
+    options.mode = strncmp(mode, "exclusive", 9) == 0 ? MFQ_EXCLUSIVE : MFQ_SHARED;
+    options.durability = strstr(mode, "-group") != NULL ? MFQ_GROUP : MFQ_PAGE_CACHE;
+    mfq_status status = mfq_producer_open(path, &options, &producer, &error);
+    if (status != MFQ_OK)
+        return report("open", status, &error);
+    char line[64];
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        long count = 0;
+        size_t length = 0;
+        status = MFQ_OK;
+        if (strcmp(line, "flush\n") == 0)
+            status = mfq_producer_flush(producer, &error);
+        else if (sscanf(line, "prepare %ld", &count) == 1)
+            status = mfq_producer_prepare(producer, count, &error);
+        else if (sscanf(line, "%ld %zu", &count, &length) == 2 && length <= sizeof zeros)
+            for (long i = 0; i < count && status == MFQ_OK; i++)
+                status = mfq_produce(producer, NULL, zeros, length, NULL, &error);
+        printf("%s\n", mfq_status_name(status));
+        fflush(stdout);
+        if (status != MFQ_OK)
+            report("append", status, &error);
+    }
+    mfq_producer_close(producer);
+    return 0;
 }
 
 /* ---- steps, and one address for each mapped file ---- */
@@ -852,6 +887,8 @@ int main(int count, char **arguments) {
         return hold(arguments[2], arguments[3]);
     if (count == 7 && strcmp(arguments[1], "produce") == 0)
         return produce(arguments[2], arguments[3], arguments[4], atol(arguments[5]), atol(arguments[6]));
+    if (count == 4 && strcmp(arguments[1], "append") == 0)
+        return append(arguments[2], arguments[3]);
     if (count == 5 && strcmp(arguments[1], "threads") == 0)
         return run_threads(arguments[2], atoi(arguments[3]), atol(arguments[4]));
     if (count == 3 && strcmp(arguments[1], "fork") == 0)
