@@ -94,6 +94,9 @@ static mfq_status make_file(mfq_producer *p, const char *name, int64_t blocks, m
     int prepare = status == MFQ_OK ? mfqi_lock(r, "locks/prepare", LOCK_SH, 30000) : -1;
     if (status == MFQ_OK && prepare < 0)
         status = mfqi_fail_lock(r, error, "locks/prepare");
+    /* A segment of zeros may end a store that is in this folder by now. */
+    if (status == MFQ_OK)
+        status = mfqi_check_replaced(r, error);
     if (status == MFQ_OK && renameat2(r->directory, temporary, r->directory, name, RENAME_NOREPLACE) != 0) {
         /* Some file systems, kernels and sandboxes cannot; a link never replaces either. */
         if ((errno != EINVAL && errno != ENOSYS && errno != EPERM) || linkat(r->directory, temporary, r->directory, name, 0) != 0)

@@ -29,6 +29,8 @@ namespace MappedFileQueues.Segments;
 /// <param name="lockTimeout">How long to wait for that lock; <see cref="LockWait.Timeout"/> by default.</param>
 /// <param name="lockWaits">Notes the long waits for it.</param>
 /// <param name="spares">Tells whether a file is about to become free.</param>
+/// <param name="throwIfReplaced">Called before a segment gets its name: it throws when another store is in the folder by now,
+/// which a segment of zeros may end.</param>
 internal sealed unsafe class SegmentMaker(
     HeldDirectory directory,
     SegmentWindow window,
@@ -39,7 +41,8 @@ internal sealed unsafe class SegmentMaker(
     Action? lookWhileWaiting = null,
     TimeSpan? lockTimeout = null,
     LockWaits? lockWaits = null,
-    SpareWatch? spares = null)
+    SpareWatch? spares = null,
+    Action? throwIfReplaced = null)
 {
     private const long FirstBlocksUsual = 256 * 1024;
 
@@ -249,6 +252,7 @@ internal sealed unsafe class SegmentMaker(
     private bool RenameAll(long start, List<string> names, string suffix, Action? look)
     {
         using PlatformLock prepare = TakePrepareLock(look);
+        throwIfReplaced?.Invoke();
         bool isFirstOwn = false;
         for (int i = 0; i < names.Count; i++)
         {

@@ -53,7 +53,8 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         Spares = new SpareWatch(Directory);
         Maker = new SegmentMaker(
             Directory, Window, Control, allocatesInPlace: !Os.IsPortable, () => Producers.Slot?.Name, Poison, ThrowIfClosing,
-            settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout, settings.LockWaits, Spares);
+            settings.LockTimeout > LockWait.Timeout ? settings.LockTimeout : LockWait.Timeout, settings.LockWaits, Spares,
+            ThrowIfReplaced);
         Allocator = new BlockAllocator(Directory, Window, Control, Maker);
         Claims = new ClaimRepair(Directory, Slots, Checksum, Wake, CapacityWake, Control);
     }

@@ -23,6 +23,18 @@ public sealed class ReplacedInPlaceTests : IDisposable
         Assert.Equal(3, Refusal.CountMessages(_temp.StorePath));
     }
 
+    /// <summary>A segment of zeros appeared in the new store before anybody looked. It may have ended that store.</summary>
+    [Fact]
+    public void Produce_FolderEmptiedAndMadeAnew_MakesNoSegmentThere()
+    {
+        using MappedFileQueue queue = new(Refusal.Options(_temp.StorePath));
+        queue.Producer.Produce([1]);
+        MakeAnew();
+        string[] before = Directory.GetFiles(_temp.PathOf("commitlog"));
+        Assert.Throws<QueueDeletedException>(() => Fill(queue, 1, 1000));
+        Assert.Equal(before.Order(), Directory.GetFiles(_temp.PathOf("commitlog")).Order());
+    }
+
     [Fact]
     public void Read_FolderEmptiedAndMadeAnew_Throws()
     {
