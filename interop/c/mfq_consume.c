@@ -90,12 +90,18 @@ mfq_status mfq_stored_offset(mfq_reader *r, const char *name, int64_t *offset, m
 
 /* ---- locks ---- */
 
-/* What this process makes has the mode of queue.meta, and its owner and group where the process may give them. */
-void mfqi_adopt(const mfq_reader *r, int fd, mode_t mode) {
-    if (fchown(fd, geteuid() == 0 ? r->meta_stat.st_uid : (uid_t)-1, r->meta_stat.st_gid) != 0) {
+/*
+ * What this process makes has the mode that queue.meta has now, and its owner and group where the process may give them. A folder
+ * may be entered by those who may read or write.
+ */
+void mfqi_adopt(const mfq_reader *r, int fd) {
+    struct stat meta = r->meta_stat, made;
+    (void)fstat(r->meta_fd, &meta);
+    mode_t mode = meta.st_mode & 0666, enter = ((mode | mode >> 1) & 0222) >> 1;
+    if (fchown(fd, geteuid() == 0 ? meta.st_uid : (uid_t)-1, meta.st_gid) != 0) {
         /* Not allowed; the mode is what counts. */
     }
-    (void)fchmod(fd, mode);
+    (void)fchmod(fd, fstat(fd, &made) == 0 && S_ISDIR(made.st_mode) ? mode | enter : mode);
 }
 
 int mfqi_open_or_make(const mfq_reader *r, const char *name, struct stat *status) {
@@ -105,7 +111,7 @@ int mfqi_open_or_make(const mfq_reader *r, const char *name, struct stat *status
             return fd;
         fd = openat(r->directory, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (fd >= 0) {
-            mfqi_adopt(r, fd, r->meta_stat.st_mode & 0666);
+            mfqi_adopt(r, fd);
             (void)fstat(fd, status);
             return fd;
         }
@@ -410,10 +416,9 @@ mfq_status mfqi_attach(mfq_reader *r, mfq_error *error) {
         return mfqi_fail(error, MFQ_E_FORMAT, -1,
             "The store shares its files with another one, as `cp -al` makes them: path=%.120s.", r->path);
     if (mkdirat(r->directory, "locks", 0700) == 0) {
-        mode_t mode = r->meta_stat.st_mode & 0666;
         int fd = openat(r->directory, "locks", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd >= 0) {
-            mfqi_adopt(r, fd, mode | ((mode | mode >> 1) & 0222) >> 1);
+            mfqi_adopt(r, fd);
             close(fd);
         }
     }
@@ -470,7 +475,7 @@ static mfq_status make_cursor(const mfq_reader *r, mfq_error *error) {
     int fd = openat(r->directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return mfqi_fail_disk(r, error, -1, temporary);
-    mfqi_adopt(r, fd, r->meta_stat.st_mode & 0666);
+    mfqi_adopt(r, fd);
     mfq_status status = MFQ_OK;
     ssize_t n = pwrite(fd, page, sizeof page, 0);
     if (n >= 0 && n != (ssize_t)sizeof page)

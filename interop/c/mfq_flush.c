@@ -37,7 +37,7 @@ mfq_status mfqi_poison(const mfq_reader *r, mfq_error *error) {
     interrupt(r, C_ROOM_SEQUENCE);
     int fd = openat(r->directory, "poison", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0) {
-        mfqi_adopt(r, fd, r->meta_stat.st_mode & 0666);
+        mfqi_adopt(r, fd);
         close(fd);
     }
     errno = code;

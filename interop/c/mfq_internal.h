@@ -256,7 +256,7 @@ int64_t mfqi_prepare_sleep(const mfq_reader *r, int sequence_at, int flag_at, ui
 void mfqi_sleep_on(const mfq_reader *r, int sequence_at, uint64_t sequence, int64_t ms);
 
 /* mfq_consume.c: locks, attaching, waking */
-void mfqi_adopt(const mfq_reader *r, int fd, mode_t mode);
+void mfqi_adopt(const mfq_reader *r, int fd);
 int mfqi_open_or_make(const mfq_reader *r, const char *name, struct stat *status);
 int mfqi_open_locked(const mfq_reader *r, const char *name, int flags, int kind, struct stat *status);
 int mfqi_try_lock(const mfq_reader *r, const char *name, int kind);

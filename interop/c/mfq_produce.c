@@ -85,7 +85,7 @@ static mfq_status make_file(mfq_producer *p, const char *name, int64_t blocks, m
     int fd = openat(r->directory, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return mfqi_fail_disk(r, error, -1, temporary);
-    mfqi_adopt(r, fd, r->meta_stat.st_mode & 0666);
+    mfqi_adopt(r, fd);
     mfq_status status = MFQ_OK;
     if (set_length(fd, r->info.segment_length) != 0 || allocate(fd, 0, blocks) != 0 || fdatasync(fd) != 0)
         status = mfqi_fail_disk(r, error, -1, temporary);

@@ -8,6 +8,7 @@ import fcntl
 import mmap
 import os
 import random
+import stat
 import time
 
 from . import _system
@@ -116,7 +117,6 @@ class Consumer(Reader):
                 and _system.is_same(os.stat(name, dir_fd=files.directory), files.meta_stat)
                 for name in ("queue.meta.tmp", "queue.meta.snapshot")):
             raise FormatError(f"The store shares its files with another one, as `cp -al` makes them: path={files.path}.")
-        mode = files.meta_stat.st_mode & 0o666
         try:
             os.mkdir("locks", 0o700, dir_fd=files.directory)
             try:
@@ -124,7 +124,7 @@ class Consumer(Reader):
             except OSError:
                 os.rmdir("locks", dir_fd=files.directory)  # Whoever finds it takes it as it is.
                 raise
-            self._adopt(folder, mode | ((mode | mode >> 1) & 0o222) >> 1)
+            self._adopt(folder)
             os.close(folder)
         except FileExistsError:
             pass
@@ -252,7 +252,6 @@ class Consumer(Reader):
     # -- locks
 
     def _open_or_make(self, name: str) -> int:
-        """What this process makes has the mode of queue.meta, and its owner and group where the process may give them."""
         files = self._files
         while True:
             try:
@@ -263,12 +262,19 @@ class Consumer(Reader):
                 fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=files.directory)
             except FileExistsError:
                 continue
-            self._adopt(fd, files.meta_stat.st_mode & 0o666)
+            self._adopt(fd)
             return fd
 
-    def _adopt(self, fd: int, mode: int) -> None:
-        meta = self._files.meta_stat
+    def _adopt(self, fd: int) -> None:
+        """What this process makes has the mode that queue.meta has now, and its owner and group where the process may give them.
+
+        A folder may be entered by those who may read or write.
+        """
         try:
+            meta = os.fstat(self._files.meta_fd)
+            mode = meta.st_mode & 0o666
+            if stat.S_ISDIR(os.fstat(fd).st_mode):
+                mode |= ((mode | mode >> 1) & 0o222) >> 1
             # Not allowed, or without a number in this user namespace; the mode is what counts.
             with contextlib.suppress(OSError):
                 os.fchown(fd, meta.st_uid if os.geteuid() == 0 else -1, meta.st_gid)
@@ -335,7 +341,7 @@ class Consumer(Reader):
         except FileNotFoundError:
             pass
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory)
-        self._adopt(fd, self._files.meta_stat.st_mode & 0o666)
+        self._adopt(fd)
         try:
             page = CURSOR_NEW.to_bytes(8, "little") + bytes(PAGE - 8)
             if os.pwrite(fd, page, 0) != PAGE:
