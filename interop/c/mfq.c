@@ -109,8 +109,6 @@ uint32_t mfq_crc32c(uint32_t crc, const void *data, size_t length) {
 /* The usual CRC-32C, of pages and records. */
 uint32_t mfqi_page_crc(const void *data, size_t length) { return ~mfq_crc32c(UINT32_MAX, data, length); }
 
-static const uint8_t no_payload[8] = {0};
-
 uint32_t mfqi_frame_crc_by_table(uint32_t seed, uint64_t first, const uint8_t *payload, size_t length) {
     uint32_t crc = mfq_crc32c_by_table(crc_word_by_table(seed, first), payload, length & ~(size_t)7);
     return length % 8 == 0 ? crc : crc_word_by_table(crc, word_at(payload + (length & ~(size_t)7)) & MASK_OF_REST(length));
@@ -572,6 +570,12 @@ static mfq_status enter(const mfq_reader *r, struct place *p, mfq_error *error) 
     }
     if (fd < 0)
         return MFQ_EMPTY;
+    /* The next segment may be one of another store in the same folder. */
+    mfq_status replaced = p->segment.fd >= 0 ? mfqi_check_replaced(r, error) : MFQ_OK;
+    if (replaced != MFQ_OK) {
+        mfqi_close_fd(r, &fd);
+        return replaced;
+    }
     int64_t usable = min64((int64_t)status.st_size, r->info.segment_length) & ~INT64_C(7);
     void *base = usable == 0 ? NULL : MFQ_MAP(fd, (size_t)usable, protection);
     if (base == MAP_FAILED) {
@@ -758,6 +762,29 @@ mfq_status mfqi_look_at_claim(const mfq_reader *r, const struct place *p, uint64
 
 /* ---- reading ---- */
 
+/* Reaches the header at the place and loads it; 0 when there is none yet. */
+mfq_status mfqi_next_header(const mfq_reader *r, struct place *p, uint64_t *header, int64_t *room, mfq_error *error) {
+    mfq_status status = mfqi_reach_header(r, p, room, error);
+    *header = status == MFQ_OK ? load_header(p) : 0;
+    return status < 0 ? status : MFQ_OK;
+}
+
+/* Whether the frame at the place, whose header is plausible and no claim, is whole. */
+static mfq_status check_frame(const mfq_reader *r, struct place *p, uint64_t header, mfq_error *error) {
+    uint32_t low = (uint32_t)header;
+    size_t length = state_of(header) == PADDING ? 0 : low & LENGTH_MASK;
+    int64_t size = frame_length(low & LENGTH_MASK), at = p->offset - p->segment.start, end = at + frame_length((uint32_t)length);
+    if (at + size > p->segment.usable)
+        return mfqi_corrupt(r, p, error, "the file is too short");
+    if (end > p->bound) {
+        mfq_status status = mfqi_raise_bound(r, p, p->bound, end, min64(p->limit, end + next_step(p)), error);
+        if (status != MFQ_OK)
+            return status;
+    }
+    return mfqi_frame_crc(r->seed, p->offset, low, p->segment.base + at + HEADER, length) == (uint32_t)(header >> 32) ? MFQ_OK
+        : mfqi_corrupt(r, p, error, "a wrong checksum");
+}
+
 /*
  * The frame of the next message from the place on, over padding and dead claims. MFQ_EMPTY at the end; CLAIM_MET at a living
  * claim, and with `stops_at_claims` at a dead one too. The place stays before the message.
@@ -767,10 +794,10 @@ int mfqi_find_message(const mfq_reader *r, struct place *p, int stops_at_claims,
     int64_t zero_at = -1;
     while (1) {
         int64_t room;
-        mfq_status status = mfqi_reach_header(r, p, &room, error);
-        if (status < 0)
+        uint64_t header;
+        mfq_status status = mfqi_next_header(r, p, &header, &room, error);
+        if (status != MFQ_OK)
             return status;
-        uint64_t header = status == MFQ_OK ? load_header(p) : 0;
         if (header == 0) {
             if (p->offset >= passed_to(r) || p->offset - p->offset % r->info.segment_length < mfqi_find_log_start(r))
                 return MFQ_EMPTY;
@@ -785,7 +812,7 @@ int mfqi_find_message(const mfq_reader *r, struct place *p, int stops_at_claims,
         if (!is_plausible(header, room))
             return mfqi_corrupt(r, p, error, "an impossible header");
         uint32_t low = (uint32_t)header, length = low & LENGTH_MASK, state = state_of(header);
-        int64_t size = frame_length(length), at = p->offset - p->segment.start;
+        int64_t size = frame_length(length);
         if (state == CLAIMED && stops_at_claims)
             return CLAIM_MET;
         if (state == CLAIMED) {
@@ -799,23 +826,15 @@ int mfqi_find_message(const mfq_reader *r, struct place *p, int stops_at_claims,
                 p->offset += size;
             continue;
         }
-        if (at + size > p->segment.usable)
-            return mfqi_corrupt(r, p, error, "the file is too short");
+        status = check_frame(r, p, header, error);
+        if (status != MFQ_OK)
+            return status;
         if (state == PADDING) {
-            if (mfqi_frame_crc(r->seed, p->offset, low, no_payload, 0) != (uint32_t)(header >> 32))
-                return mfqi_corrupt(r, p, error, "a wrong checksum");
             p->offset += size;
             continue;
         }
-        if (at + size > p->bound) {
-            status = mfqi_raise_bound(r, p, p->bound, at + size, min64(p->limit, at + size + next_step(p)), error);
-            if (status != MFQ_OK)
-                return status;
-        }
-        const uint8_t *payload = p->segment.base + at + HEADER;
+        const uint8_t *payload = (const uint8_t *)header_at(p) + HEADER;
         size_t block = 0;
-        if (mfqi_frame_crc(r->seed, p->offset, low, payload, length) != (uint32_t)(header >> 32))
-            return mfqi_corrupt(r, p, error, "a wrong checksum");
         if ((low & EXTENDED) != 0 && (length < 8 || !mfqi_parse_block(word_at(payload), length, &block)))
             return mfqi_corrupt(r, p, error, "an impossible header block");
         if (r->info.is_struct && length - block != (size_t)r->info.struct_size)
@@ -831,13 +850,31 @@ int mfqi_find_message(const mfq_reader *r, struct place *p, int stops_at_claims,
     }
 }
 
+/* What does not say that an offset is wrong, but that the system does not let it be known. */
+static int is_unknown(mfq_status status) { return status == MFQ_E_DISK || status == MFQ_E_DELETED || status == MFQ_E_IN_USE; }
+
+/* Walks to an offset, which it passes or meets; MFQ_EMPTY when it does not come so far. */
+static mfq_status walk_to(const mfq_reader *r, struct place *p, int64_t offset, mfq_error *error) {
+    mfq_status status = MFQ_OK;
+    while (p->offset < offset && status == MFQ_OK) {
+        int64_t room;
+        uint64_t header;
+        status = mfqi_next_header(r, p, &header, &room, error);
+        if (status == MFQ_OK && !is_plausible(header, room))
+            status = MFQ_EMPTY;
+        if (status == MFQ_OK)
+            p->offset += frame_length((uint32_t)header & LENGTH_MASK);
+    }
+    return is_unknown(status) ? status : p->offset == offset ? MFQ_OK : MFQ_EMPTY;
+}
+
 /*
- * Whether a frame begins there, or the tail is there: the walk from the segment's first byte, or the one before, leads there.
- * MFQ_EMPTY: it does not; an error where the system does not let it be known.
+ * Whether a frame begins there, or the tail is there (docs/FORMAT.md, section 11): a whole frame is there, or the walk from the
+ * checkpoint meets it, or the walk from the segment's first byte, or the one before. The last one ends at damage below the
+ * checkpoint. MFQ_EMPTY: none; an error where the system does not let it be known.
  */
 mfq_status mfqi_is_frame_start(const mfq_reader *r, int64_t offset, mfq_error *error) {
-    int64_t length = r->info.segment_length, first = mfqi_find_log_start(r);
-    mfq_status status = MFQ_OK;
+    int64_t length = r->info.segment_length, first = mfqi_find_log_start(r), room;
     if (offset < first || offset % 8 != 0 || offset > OFFSET_MAX)
         return MFQ_EMPTY;
     if (offset == first)
@@ -846,18 +883,21 @@ mfq_status mfqi_is_frame_start(const mfq_reader *r, int64_t offset, mfq_error *e
     if (offset == start)
         start -= length;
     struct place p;
-    mfqi_begin_place(&p, start);
-    while (p.offset < offset) {
-        int64_t room;
-        status = mfqi_reach_header(r, &p, &room, error);
-        uint64_t header = status == MFQ_OK ? load_header(&p) : 0;
-        if (header == 0 || !is_plausible(header, room))
-            break;
-        p.offset += frame_length((uint32_t)header & LENGTH_MASK);
+    uint64_t header;
+    mfqi_begin_place(&p, offset);
+    mfq_status status = mfqi_next_header(r, &p, &header, &room, error);
+    if (status == MFQ_OK)
+        status = is_plausible(header, room) && state_of(header) != CLAIMED ? check_frame(r, &p, header, error) : MFQ_EMPTY;
+    if (status != MFQ_OK && !is_unknown(status) && r->checkpoint > start && r->checkpoint <= offset) {
+        mfqi_move_to(r, &p, r->checkpoint);
+        status = walk_to(r, &p, offset, error);
     }
-    int is_there = p.offset == offset;
+    if (status != MFQ_OK && !is_unknown(status)) {
+        mfqi_move_to(r, &p, start);
+        status = walk_to(r, &p, offset, error);
+    }
     mfqi_leave(r, &p);
-    return status == MFQ_E_DISK || status == MFQ_E_DELETED ? status : is_there ? MFQ_OK : MFQ_EMPTY;
+    return status;
 }
 
 /* The end of the published messages; at a claim, the claim's start. */

@@ -268,13 +268,13 @@ static int are_readers_within(const mfq_reader *r, int64_t end) {
 }
 
 /* Whether the log has no claim, ends at or after all that was seen published, in whole batches, and nothing is after its end. */
-static int is_log_clean(mfq_reader *r, int64_t deadline) {
+static int is_log_clean(mfq_reader *r, int64_t deadline, mfq_error *error) {
     struct place p;
     mfq_message message;
     int64_t frame, length = r->info.segment_length;
     int status = MFQ_OK, is_open_batch = 0;
     mfqi_begin_place(&p, max64(mfqi_find_log_start(r), r->checkpoint));
-    while (mfqi_now_ms() < deadline && (status = mfqi_find_message(r, &p, 1, &message, &frame, NULL)) == MFQ_OK) {
+    while (mfqi_now_ms() < deadline && (status = mfqi_find_message(r, &p, 1, &message, &frame, error)) == MFQ_OK) {
         MFQ_STEP("RecoveryWalked");
         is_open_batch = state_of(load_header(&p)) == IN_BATCH;
         p.offset += frame;
@@ -307,7 +307,7 @@ static int is_log_clean(mfq_reader *r, int64_t deadline) {
  * one in which the store was recovered last, no flush has failed, no claim is open, no Exclusive producer died at work, and
  * nothing says that memory was lost. A walk of more than 10 s counts as a recovery: others wait for `open` meanwhile.
  */
-static int needs_recovery(mfq_reader *r) {
+static int needs_recovery(mfq_reader *r, mfq_error *error) {
     int64_t deadline = mfqi_now_ms() + 10000;
     if (!mfqi_is_cold_block_valid(r) || control(r, C_STAGE) != 1 || !mfqi_is_this_boot(r, r->control + C_BOOT)
         || control(r, C_EXCLUSIVE) != 0 || control(r, C_CORRUPT) != 0 || mfqi_is_poisoned(r)
@@ -316,8 +316,8 @@ static int needs_recovery(mfq_reader *r) {
         || faccessat(r->directory, "locks/slots", F_OK, 0) != 0 || faccessat(r->directory, "locks/producers", F_OK, 0) != 0)
         return 1;
     uint64_t tail = control(r, C_TAIL);
-    return tail > (uint64_t)OFFSET_MAX || mfqi_is_frame_start(r, (int64_t)tail, NULL) != MFQ_OK
-        || !is_log_clean(r, deadline);
+    return tail > (uint64_t)OFFSET_MAX || mfqi_is_frame_start(r, (int64_t)tail, error) != MFQ_OK
+        || !is_log_clean(r, deadline, error);
 }
 
 static mfq_status map_control_attached(mfq_reader *r, mfq_error *error) {
@@ -387,9 +387,12 @@ static mfq_status attach_locked(mfq_reader *r, mfq_error *error) {
     if (status != MFQ_OK)
         return status;
     r->checkpoint = checkpoint.offset;
+    mfq_error found;
+    memset(&found, 0, sizeof found);
     errno = 0;
-    if (is_alone && needs_recovery(r))
+    if (is_alone && needs_recovery(r, &found))
         return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? mfqi_fail_disk(r, error, -1, "commitlog")
+            : found.status == MFQ_E_IN_USE ? mfqi_fail(error, MFQ_E_IN_USE, found.offset, "%s", found.text)
             : mfqi_fail(error, MFQ_E_RECOVERY, -1, "The store needs a recovery: open it once from C#, path=%.140s.", r->path);
     r->epoch = (int64_t)control(r, C_EPOCH);
     r->is_attached = 1;

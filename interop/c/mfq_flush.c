@@ -35,6 +35,9 @@ mfq_status mfqi_poison(const mfq_reader *r, mfq_error *error) {
     interrupt(r, C_SEQUENCE);
     interrupt(r, C_FLUSH_SEQUENCE);
     interrupt(r, C_ROOM_SEQUENCE);
+    /* Not in another store that is in the folder by now. */
+    if (mfqi_check_replaced(r, error) == MFQ_E_DELETED)
+        return MFQ_E_DELETED;
     int fd = openat(r->directory, "poison", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0) {
         mfqi_adopt(r, fd);
@@ -216,16 +219,15 @@ static mfq_status walk_published(mfq_producer *p, int64_t from, int64_t goal, mf
         mfqi_move_to(r, walk, from);
     walk->offset = from;
     while (walk->offset < limit) {
-        mfq_status status = mfqi_reach_header(r, walk, &room, error);
-        if (status < 0)
+        uint64_t header = 0;
+        mfq_status status = mfqi_next_header(r, walk, &header, &room, error);
+        int is_missing = status == MFQ_OK && header == 0 && walk->offset < max64(goal, (int64_t)control(r, C_TAIL));
+        if (is_missing)
+            status = mfqi_next_header(r, walk, &header, &room, error);
+        if (status != MFQ_OK)
             return status;
-        uint64_t header = status == MFQ_OK ? load_header(walk) : 0;
-        if (header == 0 && walk->offset < max64(goal, (int64_t)control(r, C_TAIL))) {
-            status = mfqi_reach_header(r, walk, &room, error);
-            header = status == MFQ_OK ? load_header(walk) : 0;
-            if (status < 0 || header == 0)
-                return status < 0 ? status : mfqi_corrupt(r, walk, error, "messages are missing");
-        }
+        if (header == 0 && is_missing)
+            return mfqi_corrupt(r, walk, error, "messages are missing");
         if (header == 0)
             break;
         if (!is_plausible(header, room))

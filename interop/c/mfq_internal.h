@@ -244,6 +244,7 @@ void mfqi_begin_place(struct place *p, int64_t offset);
 mfq_status mfqi_raise_bound(const mfq_reader *r, struct place *p, int64_t from, int64_t needed, int64_t wanted,
     mfq_error *error);
 mfq_status mfqi_reach_header(const mfq_reader *r, struct place *p, int64_t *room, mfq_error *error);
+mfq_status mfqi_next_header(const mfq_reader *r, struct place *p, uint64_t *header, int64_t *room, mfq_error *error);
 int mfqi_parse_block(uint64_t first, size_t room, size_t *length);
 int mfqi_is_locked(const mfq_reader *r, const char *name, int kind, int *is_missing);
 mfq_status mfqi_look_at_claim(const mfq_reader *r, const struct place *p, uint64_t claim, mfq_error *error);

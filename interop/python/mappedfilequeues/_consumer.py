@@ -165,9 +165,12 @@ class Consumer(Reader):
                 return True
             self._attached = self._lock("locks/attached", fcntl.LOCK_SH, max(0.0, end - time.monotonic()))
             if was_shared:
-                self._map_control()
-                if self._control[STAGE] == 1 and (
-                        _system.is_this_boot(self._control.page[BOOT:BOOT + 16])
+                # Whoever is here may be about to make the control page.
+                with contextlib.suppress(RecoveryNeededError):
+                    self._map_control()
+                control = files.control
+                if control is not None and control.writable and control[STAGE] == 1 and (
+                        _system.is_this_boot(control.page[BOOT:BOOT + 16])
                         or _system.is_locked(files.directory, "queue.meta", fcntl.LOCK_EX)):
                     return False
                 if time.monotonic() >= end:
@@ -236,7 +239,7 @@ class Consumer(Reader):
             if files.has_reader_beyond(end):
                 return True
         except (QueueError, OSError) as error:
-            if getattr(error, "errno", 0) in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            if isinstance(error, InUseError) or getattr(error, "errno", 0) in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
                 raise
             return True
         # Nothing is after the end, as far as there are blocks.

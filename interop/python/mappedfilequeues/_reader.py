@@ -78,6 +78,12 @@ class _Segment:
         self.address = _library.address_of(self.view) if self.usable and _library.find() is not None else 0
         self.bound = 0
         self.limit = 0
+        # For reads of the file: its name may mean another one by now.
+        self.fd = os.dup(fd)
+
+    def __del__(self) -> None:
+        if "fd" in self.__dict__:
+            os.close(self.fd)
 
     def populate(self, begin: int, end: int) -> bool:
         """Asks for pages before anybody loads from them: a load from a page that the disk cannot give ends the process."""
@@ -87,7 +93,7 @@ class _Segment:
             try:
                 self.map.madvise(_system.MADV_POPULATE_READ, first, end - first)
                 return True
-            except InterruptedError:
+            except (InterruptedError, BlockingIOError):
                 continue
             except OSError:
                 return False
@@ -410,12 +416,8 @@ class Reader:
             end = needed
             if not segment.populate(begin, end):
                 # Before Linux 5.14, or the disk cannot give the page: a read tells.
-                fd = _system.open_file(self._files.directory, self._files.segment_name(segment.start))
-                try:
-                    if len(os.pread(fd, end - begin, begin)) < end - begin:
-                        raise self._corrupt("the file became shorter")
-                finally:
-                    os.close(fd)
+                if len(os.pread(segment.fd, end - begin, begin)) < end - begin:
+                    raise self._corrupt("the file became shorter")
         segment.bound = end
 
     def _reach_header(self) -> int:
@@ -436,8 +438,8 @@ class Reader:
             limit = min(control[ALLOCATED] - segment.start, segment.usable) if control is not None else 0
             if limit < at + 8:
                 # The word may be old, or damaged: a read, which touches no mapping, decides.
-                header = _system.read_file(self._files.directory, self._files.segment_name(segment.start), 8, at)
-                if header is None or len(header) < 8 or header == bytes(8):
+                header = os.pread(segment.fd, 8, at)
+                if len(header) < 8 or header == bytes(8):
                     return 0
                 limit = segment.usable
             segment.limit = limit
@@ -467,6 +469,20 @@ class Reader:
             payload += bytes(-len(payload) & 7)
         return _crc.crc32c(crc, payload)
 
+    def _check_frame(self, segment: _Segment, header: int, verify: bool) -> memoryview:
+        """The payload of the frame at the offset, whose header is plausible and no claim; that of padding counts as empty."""
+        low, at = header & 0xFFFFFFFF, self._offset - segment.start
+        if at + (low & _LENGTH) + 15 & ~7 > segment.usable:
+            raise self._corrupt("the file is too short")
+        length = 0 if low >> 28 & 7 == _PADDING else low & _LENGTH
+        end = at + length + 15 & ~7
+        if end > segment.bound:
+            self._raise_bound(segment, segment.bound, end, min(segment.limit, end + _STEP))
+        payload = segment.view[at + 8:at + 8 + length]
+        if verify and self._crc_of(self._offset, low, bytes(payload)) != header >> 32:
+            raise self._corrupt("a wrong checksum")
+        return payload
+
     def _find_message(self, stops_at_claims: bool = False) -> Message | None:
         """The next message, over padding and dead claims, at which it may stop instead; the offset stays before it."""
         self._is_at_claim = False
@@ -495,19 +511,11 @@ class Reader:
                 continue
             segment = self._segment
             assert segment is not None
-            at = offset - segment.start
-            if at + size > segment.usable:
-                raise self._corrupt("the file is too short")
             if state == _PADDING:
-                if self._crc_of(offset, low, b"") != header >> 32:
-                    raise self._corrupt("a wrong checksum")
+                self._check_frame(segment, header, True)
                 self._offset += size
                 continue
-            if at + size > segment.bound:
-                self._raise_bound(segment, segment.bound, at + size, min(segment.limit, at + size + _STEP))
-            payload = segment.view[at + 8:at + 8 + length]
-            if self._verify and self._crc_of(offset, low, bytes(payload)) != header >> 32:
-                raise self._corrupt("a wrong checksum")
+            payload = self._check_frame(segment, header, self._verify)
             block = None
             if low & _EXTENDED:
                 block_length = _headers.block_length(payload)
@@ -550,14 +558,36 @@ class Reader:
         return True
 
     def _is_frame_start(self, offset: int) -> bool:
-        """Whether a frame begins there, or the tail is there."""
+        """Whether a frame begins there, or the tail is there (docs/FORMAT.md, section 11).
+
+        A whole frame is there, or the walk from the checkpoint meets it, or the walk from the segment's first byte, or the one
+        before. The last one ends at damage below the checkpoint.
+        """
         first = self._files.log_start()
         if offset < first or offset % 8 or offset > OFFSET_MAX:
             return False
         if offset == first:
             return True
         start = offset - offset % self.segment_length
-        walk = self._other_place(start - self.segment_length if offset == start else start)
+        start -= self.segment_length if offset == start else 0
+        return (self._has_frame(offset) or (start < self._checkpoint <= offset and self._walk_meets(self._checkpoint, offset))
+                or self._walk_meets(start, offset))
+
+    def _has_frame(self, offset: int) -> bool:
+        """Whether a whole frame is there, which is no claim."""
+        place = self._other_place(offset)
+        try:
+            header = place._reach_header()
+            if place._segment is None or not place._is_plausible(header) or header >> 28 & 7 == _CLAIMED:
+                return False
+            place._check_frame(place._segment, header, True)
+        except (CorruptError, OutOfRangeError):
+            return False
+        return True
+
+    def _walk_meets(self, start: int, offset: int) -> bool:
+        """Whether the frames from a start on lead to the offset."""
+        walk = self._other_place(start)
         try:
             while walk._offset < offset:
                 header = walk._reach_header()

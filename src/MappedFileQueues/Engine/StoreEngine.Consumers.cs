@@ -104,8 +104,6 @@ internal sealed partial class StoreEngine
     /// <summary>Moves a consumer and stores its position.</summary>
     public void Seek(LogConsumer consumer, QueueStart start)
     {
-        // First: after the end it releases what the end has left to this thread.
-        consumer.ThrowIfEnded();
         using CallGate.Call call = BeginCall();
         while (true)
         {

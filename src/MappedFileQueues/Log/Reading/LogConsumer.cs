@@ -267,13 +267,6 @@ internal sealed unsafe partial class LogConsumer : IWaitingConsumer, IDisposable
         reader.EndCall();
     }
 
-    /// <summary>Throws when a call would be refused.</summary>
-    public void ThrowIfEnded()
-    {
-        using LogReader.Call call = Reader.EnterCall();
-        ThrowIfBarred();
-    }
-
     /// <summary>Moves to an offset, verified as a frame's start or the tail, and stores it.</summary>
     public void Move(long offset)
     {
