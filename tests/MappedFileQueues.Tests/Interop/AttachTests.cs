@@ -13,8 +13,8 @@ public sealed class AttachTests : IDisposable
     public void Dispose() => _store.Dispose();
 
     /// <summary>
-    /// Damage below the checkpoint is an error of whoever reads it (docs/FORMAT.md, section 11). It kept consumers in C out of the
-    /// whole store: the walk to the tail, and to a stored offset, began at the segment's first byte.
+    /// Damage below the checkpoint is an error of whoever reads it (docs/FORMAT.md, section 11). It kept consumers in C out of
+    /// the whole store: the walk to the tail, and to a stored offset, began at the segment's first byte.
     /// </summary>
     [Fact]
     public void Consume_DamageBelowTheCheckpoint_IsForItsReadersAlone()
