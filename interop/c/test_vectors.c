@@ -213,15 +213,20 @@ static int hold(const char *path, const char *name) {
     return 0;
 }
 
-static int produce(const char *path, const char *mode, const char *word, long first, long count) {
-    mfq_producer *producer;
+static mfq_producer_options options_of(const char *mode) {
     mfq_producer_options options;
-    mfq_error error;
     memset(&options, 0, sizeof options);
-    memset(&error, 0, sizeof error);
     options.mode = strncmp(mode, "exclusive", 9) == 0 ? MFQ_EXCLUSIVE : MFQ_SHARED;
     options.durability = strstr(mode, "-group") != NULL ? MFQ_GROUP : MFQ_PAGE_CACHE;
     options.flush_timeout_ms = strstr(mode, "-impatient") != NULL ? 200 : 0;
+    return options;
+}
+
+static int produce(const char *path, const char *mode, const char *word, long first, long count) {
+    mfq_producer *producer;
+    mfq_producer_options options = options_of(mode);
+    mfq_error error;
+    memset(&error, 0, sizeof error);
     mfq_status status = mfq_producer_open(path, &options, &producer, &error);
     if (status != MFQ_OK)
         return report("open", status, &error);
@@ -257,11 +262,8 @@ static int produce(const char *path, const char *mode, const char *word, long fi
 static int append(const char *path, const char *mode) {
     static uint8_t zeros[65536];
     mfq_producer *producer;
-    mfq_producer_options options;
+    mfq_producer_options options = options_of(mode);
     mfq_error error;
-    memset(&options, 0, sizeof options);
-    options.mode = strncmp(mode, "exclusive", 9) == 0 ? MFQ_EXCLUSIVE : MFQ_SHARED;
-    options.durability = strstr(mode, "-group") != NULL ? MFQ_GROUP : MFQ_PAGE_CACHE;
     mfq_status status = mfq_producer_open(path, &options, &producer, &error);
     if (status != MFQ_OK)
         return report("open", status, &error);

@@ -54,6 +54,13 @@ internal sealed unsafe class StoreWords : IDisposable
 
     public bool HasSegment(long offset) => _directory.Identify(SegmentName(offset)) is not null;
 
+    /// <summary>As another process whose flush has failed, which then dies before it wakes anybody.</summary>
+    public static void Poison(string path)
+    {
+        using var words = new StoreWords(path);
+        SharedWord.SetBits(words.Control.WaiterFlag, ControlLayout.PoisonBit);
+    }
+
     /// <summary>What retention does: the log start first, then the files.</summary>
     public void RemoveBelow(long logStart)
     {

@@ -1,6 +1,5 @@
 using MappedFileQueues.Format;
 using MappedFileQueues.Log.Sequences;
-using MappedFileQueues.Memory;
 using MappedFileQueues.Platform;
 using MappedFileQueues.Platform.Choice;
 using MappedFileQueues.Tests.Contract;
@@ -579,8 +578,7 @@ public sealed class IdempotentProducerTests : IDisposable
             for (ulong sequence = 1; sequence <= Last; sequence++)
                 Assert.True(await producer.TryProduceAsync("m"u8.ToArray(), sequence));
             File.WriteAllText(_store.PathOf("poison"), "");
-            using (var words = new StoreWords(_store.StorePath))
-                Poison(words);
+            StoreWords.Poison(_store.StorePath);
 
             for (int repetition = 0; repetition < 3; repetition++)
                 await Assert.ThrowsAsync<QueuePoisonedException>(
@@ -589,8 +587,6 @@ public sealed class IdempotentProducerTests : IDisposable
 
         using var again = new MappedFileQueue(options);
         Assert.InRange(Read(again).Count, (int)Last, (int)Last + 1);
-
-        static unsafe void Poison(StoreWords words) => SharedWord.SetBits(words.Control.WaiterFlag, ControlLayout.PoisonBit);
     }
 
     /// <summary>

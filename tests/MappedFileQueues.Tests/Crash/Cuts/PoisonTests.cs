@@ -47,7 +47,7 @@ public sealed unsafe class PoisonTests : IDisposable
         _disk.Before = (call, name) =>
         {
             if (call == DiskCall.Sync && name.StartsWith("commitlog/", StringComparison.Ordinal))
-                Poison();
+                StoreWords.Poison(_temp.StorePath);
         };
 
         Assert.Throws<QueuePoisonedException>(() => queue.Flush());
@@ -309,11 +309,5 @@ public sealed unsafe class PoisonTests : IDisposable
     {
         using HeldDirectory directory = new LinuxServices().OpenDirectory(_temp.StorePath, create: false, mode: null)!;
         return new CheckpointFile(directory, StoreMetaFile.Read(directory)!.StoreId).Read()!.Offset;
-    }
-
-    private void Poison()
-    {
-        using var words = new StoreWords(_temp.StorePath);
-        SharedWord.SetBits(words.Control.WaiterFlag, ControlLayout.PoisonBit);
     }
 }

@@ -381,11 +381,7 @@ public sealed class GroupStepTests
     {
         using var store = new CrashStore();
         using MappedFileQueue survivor = store.Open();
-        using PeerAgent child = StartMember(store, survivor, out int slot);
-        child.Ask("take count=4");
-        child.Trap("GroupSingleWhole", 1, "stop");
-        child.Send("reject text=m-1");
-        child.WaitUntilStopped();
+        using PeerAgent child = StartMemberStoppedInReject(store, survivor, out int slot);
         using PeerAgent fencer = store.StartAttached();
         fencer.Trap(step, hit);
         fencer.Send($"fence path={store.Path} slot={slot}");
@@ -442,11 +438,7 @@ public sealed class GroupStepTests
     {
         using var store = new CrashStore();
         using MappedFileQueue survivor = store.Open();
-        using PeerAgent child = StartMember(store, survivor, out int slot);
-        child.Ask("take count=4");
-        child.Trap("GroupSingleWhole", 1, "stop");
-        child.Send("reject text=m-1");
-        child.WaitUntilStopped();
+        using PeerAgent child = StartMemberStoppedInReject(store, survivor, out int slot);
         using StoreEngine engine = store.OpenEngine();
         engine.FenceGroupMember("workers", slot);
         using MappedFileGroupMember member = survivor.OpenGroupMember("workers", s_options);
@@ -515,6 +507,17 @@ public sealed class GroupStepTests
         string answer = "";
         Eventually.True(() => (answer = agent.Ask("take count=1")).Length > 0, "a message comes");
         return answer;
+    }
+
+    /// <summary>A member that has the first four messages, and is stopped while it gives m-1 back.</summary>
+    private static PeerAgent StartMemberStoppedInReject(CrashStore store, MappedFileQueue survivor, out int slot)
+    {
+        PeerAgent child = StartMember(store, survivor, out slot);
+        child.Ask("take count=4");
+        child.Trap("GroupSingleWhole", 1, "stop");
+        child.Send("reject text=m-1");
+        child.WaitUntilStopped();
+        return child;
     }
 
     private static string Peek(MappedFileGroupMember member) => member.TryConsume(

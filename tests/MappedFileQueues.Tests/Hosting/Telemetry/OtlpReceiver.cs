@@ -1,8 +1,8 @@
 using System.Collections.Concurrent;
 using System.Net;
-using System.Net.Sockets;
 using System.Text;
 using Google.Protobuf;
+using MappedFileQueues.Demo.Brokers;
 
 namespace MappedFileQueues.Tests.Hosting.Telemetry;
 
@@ -63,10 +63,7 @@ internal sealed class OtlpReceiver : IDisposable
     {
         while (true)
         {
-            using TcpListener free = new(IPAddress.Loopback, 0);
-            free.Start();
-            string address = $"http://127.0.0.1:{((IPEndPoint)free.LocalEndpoint).Port}/";
-            free.Stop();
+            string address = $"http://127.0.0.1:{BrokerCluster.FreePorts(1)[0]}/";
             HttpListener listener = new();
             listener.Prefixes.Add(address);
             try

@@ -41,8 +41,7 @@ public sealed class MovedSpanTests
         Assert.Equal([2], (await waiting).ToArray());
         BackgroundCall.Start(queue.Dispose).Join();
 
-        Assert.DoesNotContain(
-            File.ReadLines("/proc/self/maps"), line => line.Contains(store.StorePath, StringComparison.Ordinal));
+        AssertNothingMapped(store.StorePath);
     }
 
     /// <summary>
@@ -69,7 +68,7 @@ public sealed class MovedSpanTests
             Assert.Throws<QueueDiskException>(() => reader.TryRead(out _));
         }
 
-        Assert.DoesNotContain(File.ReadLines("/proc/self/maps"), line => line.Contains(copy, StringComparison.Ordinal));
+        AssertNothingMapped(copy);
     }
 
     /// <summary>
@@ -105,8 +104,7 @@ public sealed class MovedSpanTests
                 break;
         }
 
-        Assert.DoesNotContain(
-            File.ReadLines("/proc/self/maps"), line => line.Contains(store.StorePath, StringComparison.Ordinal));
+        AssertNothingMapped(store.StorePath);
     }
 
     /// <summary>A reader that another thread has ended leaves the message in place to its own thread in the same way.</summary>
@@ -123,7 +121,9 @@ public sealed class MovedSpanTests
         BackgroundCall.Start(reader.Dispose).Join();
         reader.Dispose();
 
-        Assert.DoesNotContain(
-            File.ReadLines("/proc/self/maps"), line => line.Contains(store.StorePath, StringComparison.Ordinal));
+        AssertNothingMapped(store.StorePath);
     }
+
+    private static void AssertNothingMapped(string path) =>
+        Assert.DoesNotContain(File.ReadLines("/proc/self/maps"), line => line.Contains(path, StringComparison.Ordinal));
 }

@@ -1,5 +1,3 @@
-using MappedFileQueues.Format;
-using MappedFileQueues.Memory;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
 
@@ -21,7 +19,7 @@ public sealed class PendingWaitTests
         using TempStore store = new();
         using MappedFileQueue queue = OpenAndRead(store, portable);
         Task waiting = queue.Consumer.ConsumeAsync().AsTask();
-        Poison(store);
+        StoreWords.Poison(store.StorePath);
 
         await Assert.ThrowsAsync<QueuePoisonedException>(() => waiting.WaitAsync(Eventually.DefaultDeadline));
         await Assert.ThrowsAsync<QueuePoisonedException>(
@@ -57,12 +55,5 @@ public sealed class PendingWaitTests
         Assert.Equal(1, queue.Consumer.Consume().Length);
         queue.Consumer.Commit();
         return queue;
-    }
-
-    /// <summary>As another process whose flush has failed, which then dies before it wakes anybody.</summary>
-    private static unsafe void Poison(TempStore store)
-    {
-        using var words = new StoreWords(store.StorePath);
-        SharedWord.SetBits(words.Control.WaiterFlag, ControlLayout.PoisonBit);
     }
 }

@@ -1,5 +1,3 @@
-using MappedFileQueues.Format;
-using MappedFileQueues.Memory;
 using MappedFileQueues.Tests.Contract;
 using MappedFileQueues.Tests.Crash;
 
@@ -12,13 +10,12 @@ namespace MappedFileQueues.Tests.Log.Waiting;
 public sealed class SpinningWaitTests
 {
     [Fact]
-    public unsafe void Consume_SpinsWithoutEnd_PoisonEndsIt()
+    public void Consume_SpinsWithoutEnd_PoisonEndsIt()
     {
         using TempStore store = new();
         using MappedFileQueue queue = Open(store);
         BackgroundCall waiting = StartWaiting(queue);
-        using (var words = new StoreWords(store.StorePath))
-            SharedWord.SetBits(words.Control.WaiterFlag, ControlLayout.PoisonBit);
+        StoreWords.Poison(store.StorePath);
 
         Assert.IsType<QueuePoisonedException>(waiting.JoinSilently());
     }
