@@ -14,6 +14,13 @@ internal static class Crc32C
     /// <summary>Up to this length the steps over a known length are written out.</summary>
     private const int KnownMax = 64;
 
+    /// <summary>Beyond it <see cref="Crc32CBlocks"/> is faster, with the calls to it; a constant for the compiler.</summary>
+    public static int ShortMax
+    {
+        [MethodImpl(MethodImplOptions.AggressiveInlining)]
+        get => Crc32CBlocks.IsSupported ? (2 * Crc32CBlocks.Length) - 1 : int.MaxValue;
+    }
+
     /// <summary>Writes the CRC-32C of a record into its last four bytes.</summary>
     public static void Seal(Span<byte> record) =>
         BinaryPrimitives.WriteUInt32LittleEndian(record[^4..], Compute(record[..^4]));
@@ -44,9 +51,14 @@ internal static class Crc32C
     /// length that is constant at the call site costs no branches.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public static uint Append(uint crc, ref byte source, int length)
+    public static uint Append(uint crc, ref byte source, int length) =>
+        length > ShortMax ? AppendLong(crc, ref source, length) : AppendShort(crc, ref source, length);
+
+    /// <summary>As <see cref="Append"/>, for a length up to <see cref="ShortMax"/>.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static uint AppendShort(uint crc, ref byte source, int length)
     {
-        nint whole = length & ~7;
+        nint whole = (nint)((uint)length & ~7u);
         nint i = 0;
         ulong running = crc;
         for (; i + 32 <= whole; i += 32)
@@ -122,9 +134,15 @@ internal static class Crc32C
     /// at a multiple of 8.
     /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    public static uint CopyAndAppend(uint crc, ref byte destination, ref byte source, int length)
+    public static uint CopyAndAppend(uint crc, ref byte destination, ref byte source, int length) => length > ShortMax
+        ? CopyAndAppendLong(crc, ref destination, ref source, length)
+        : CopyAndAppendShort(crc, ref destination, ref source, length);
+
+    /// <summary>As <see cref="CopyAndAppend"/>, for a length up to <see cref="ShortMax"/>.</summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    public static uint CopyAndAppendShort(uint crc, ref byte destination, ref byte source, int length)
     {
-        nint whole = length & ~7;
+        nint whole = (nint)((uint)length & ~7u);
         nint i = 0;
         ulong running = crc;
         for (; i + 32 <= whole; i += 32)
@@ -157,6 +175,23 @@ internal static class Crc32C
         }
         while (i < length);
         return (uint)running;
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static uint AppendLong(uint crc, ref byte source, int length)
+    {
+        int blocks = length - (length % Crc32CBlocks.Length);
+        crc = Crc32CBlocks.Append(crc, ref source, blocks);
+        return AppendShort(crc, ref Unsafe.Add(ref source, blocks), length - blocks);
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private static uint CopyAndAppendLong(uint crc, ref byte destination, ref byte source, int length)
+    {
+        int blocks = length - (length % Crc32CBlocks.Length);
+        crc = Crc32CBlocks.CopyAndAppend(crc, ref destination, ref source, blocks);
+        return CopyAndAppendShort(
+            crc, ref Unsafe.Add(ref destination, blocks), ref Unsafe.Add(ref source, blocks), length - blocks);
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]

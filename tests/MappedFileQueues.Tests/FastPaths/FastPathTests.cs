@@ -45,8 +45,9 @@ public sealed class FastPathTests
             [
                 "MappedFileConsumer:Consume():", FastPathListing.RuntimesThread,
             ],
-            161, 45, 0,
-            "A span outlives its call: asks the runtime for the thread, as the stack may be the successor's of its owner."
+            162, 45, 0,
+            "A span outlives its call: asks the runtime for the thread, as the stack may be the successor's of its owner. A "
+                + "comparison leads to the checksum of long messages."
         },
         {
             "Loops:TryReadBytes",

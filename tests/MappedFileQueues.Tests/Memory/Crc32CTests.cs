@@ -8,6 +8,11 @@ public sealed class Crc32CTests
 {
     private const byte Guard = 0xEE;
 
+    /// <summary>No block of three runs, two, three, and what is left of a fourth.</summary>
+    private const int LengthMax = (3 * Crc32CBlocks.Length) + 100;
+
+    private const int GuardedLength = LengthMax + 24;
+
     /// <summary>RFC 3720, appendix B.4; there the bytes of the checksum are listed lowest first.</summary>
     [Fact]
     public void Compute_VectorsOfRfc3720_Agree()
@@ -31,11 +36,11 @@ public sealed class Crc32CTests
     [Fact]
     public void Append_EveryLengthAndAlignment_EqualsBitByBitOverTheFilledUpBytes()
     {
-        byte[] bytes = new byte[256];
+        byte[] bytes = new byte[GuardedLength];
         new Random(3).NextBytes(bytes);
         for (int start = 0; start < 9; start++)
         {
-            for (int length = 0; length <= 150; length++)
+            for (int length = 0; length <= LengthMax; length++)
             {
                 byte[] filled = new byte[(length + 7) / 8 * 8];
                 bytes.AsSpan(start, length).CopyTo(filled);
@@ -47,11 +52,11 @@ public sealed class Crc32CTests
     [Fact]
     public void CopyAndAppend_EveryLengthAndAlignment_CopiesWholeWordsAndAgreesWithAppendAndTouchesNothingElse()
     {
-        byte[] source = new byte[256];
+        byte[] source = new byte[GuardedLength];
         new Random(4).NextBytes(source);
         for (int start = 0; start < 9; start++)
         {
-            for (int length = 0; length <= 150; length++)
+            for (int length = 0; length <= LengthMax; length++)
             {
                 byte[] destination = Guarded();
                 uint crc = Crc32C.CopyAndAppend(9, ref destination[start], ref source[8 - start], length);
@@ -71,7 +76,7 @@ public sealed class Crc32CTests
         Assert.Equal(0u, (uint)(Crc32C.Step(0xFFFF_FFFF, data) >> 32));
     }
 
-    private static byte[] Guarded() => [.. Enumerable.Repeat(Guard, 256)];
+    private static byte[] Guarded() => [.. Enumerable.Repeat(Guard, GuardedLength)];
 
     private static void ExpectCopied(ReadOnlySpan<byte> expected, ReadOnlySpan<byte> destination, int start)
     {

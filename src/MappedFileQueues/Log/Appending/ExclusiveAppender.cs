@@ -101,11 +101,11 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
             return AppendInTurn(ref payload, length, block, &here);
         byte* at = lane.Next;
         byte* end = at + FrameHeader.FrameLength(length) + block.Length;
-        if (end + FrameHeader.Size > lane.Bound || (uint)(length + block.Length) > FrameHeader.PayloadLengthMax)
-            return AppendRarely(lane, ref payload, length, block);
+        if (end + FrameHeader.Size > lane.Bound || (uint)(length + block.Length) > LengthMaxAtOnce(isKnown))
+            return AppendElsewhere(lane, ref payload, length, block);
 
         long offset = (long)at + lane.AddressToOffset;
-        ulong header = WritePayload(at, offset, ref payload, length, block, isKnown);
+        ulong header = WritePayload(at, offset, ref payload, length, block, isKnown, isShort: true);
         // A lane has a bound only where no publish needs a barrier, and its bound leaves room for the next header.
         // With a length that is not known, too much has to be kept across the copy to keep the mark as well.
         return Publish(lane, isKnown ? mark : null, header, at, end, offset, hasNext: true, hasBarrier: false);
@@ -215,6 +215,19 @@ internal sealed unsafe class ExclusiveAppender : LogAppender
     {
         TakeOver(_lane, stack);
         return AppendRarely(_lane, ref payload, length, block);
+    }
+
+    /// <summary>Appends a message that is too long for the fast path, or has no room there, in its call.</summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private long AppendElsewhere(AppendLane lane, ref byte payload, int length, ReadOnlySpan<byte> block)
+    {
+        byte* at = lane.Next;
+        byte* end = at + FrameHeader.FrameLength(length) + block.Length;
+        if (end + FrameHeader.Size > lane.Bound || (uint)(length + block.Length) > FrameHeader.PayloadLengthMax)
+            return AppendRarely(lane, ref payload, length, block);
+        long offset = (long)at + lane.AddressToOffset;
+        ulong header = WritePayload(at, offset, ref payload, length, block);
+        return Publish(lane, mark: null, header, at, end, offset, hasNext: true, hasBarrier: false);
     }
 
     private void ZeroDirtyBytes()

@@ -182,6 +182,14 @@ internal abstract unsafe class LogAppender(LogStore store, FlushEngine flusher, 
     protected static void EndCall(AppendLane lane) => lane.EndCall();
 
     /// <summary>
+    /// The longest message of a fast path. Where its length is a constant, nothing is left of what the checksum of a longer one
+    /// takes; otherwise the call of that would cost the short ones what they keep in registers.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.AggressiveInlining)]
+    protected static int LengthMaxAtOnce(bool isKnown) =>
+        isKnown ? FrameHeader.PayloadLengthMax : Math.Min(Crc32C.ShortMax, FrameHeader.PayloadLengthMax);
+
+    /// <summary>
     /// Marks a call of the rare kind and makes room for something that is no message. If it throws, the call is over.
     /// </summary>
     protected void BeginCall(AppendLane lane, long frameLength) => _ = TryBeginCall(lane, frameLength, isForMessage: false);
@@ -309,6 +317,7 @@ internal abstract unsafe class LogAppender(LogStore store, FlushEngine flusher, 
     /// <param name="length">Its length.</param>
     /// <param name="block">Its header block; empty for none.</param>
     /// <param name="isKnown">The length is constant at the call site.</param>
+    /// <param name="isShort">It is within <see cref="LengthMaxAtOnce"/>.</param>
     /// <param name="state">Whether the batch continues with the next frame.</param>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     protected ulong WritePayload(
@@ -318,6 +327,7 @@ internal abstract unsafe class LogAppender(LogStore store, FlushEngine flusher, 
         int length,
         ReadOnlySpan<byte> block = default,
         bool isKnown = false,
+        bool isShort = false,
         FrameState state = FrameState.Published)
     {
         ref byte place = ref at[FrameHeader.Size];
@@ -329,9 +339,13 @@ internal abstract unsafe class LogAppender(LogStore store, FlushEngine flusher, 
             place = ref Unsafe.Add(ref place, block.Length);
         }
 
-        return FrameHeader.Make(low, isKnown
-            ? Crc32C.CopyAndAppendKnown(crc, ref place, ref payload, length)
-            : Crc32C.CopyAndAppend(crc, ref place, ref payload, length));
+        crc = (isKnown, isShort) switch
+        {
+            (true, _) => Crc32C.CopyAndAppendKnown(crc, ref place, ref payload, length),
+            (_, true) => Crc32C.CopyAndAppendShort(crc, ref place, ref payload, length),
+            _ => Crc32C.CopyAndAppend(crc, ref place, ref payload, length),
+        };
+        return FrameHeader.Make(low, crc);
     }
 
     private static FrameState StateInBatch(bool batchContinues) =>

@@ -98,10 +98,10 @@ internal sealed unsafe class SharedAppender : LogAppender
         ulong claim = FrameHeader.Make(FrameHeader.LowHalf(length + block.Length, FrameState.Claimed), _owner);
         // P4 acquire: the load before the exchange avoids taking a line from a neighbour in vain; pairs with P3 full in Publish.
         // P2 full: from free to claimed; pairs with P4 acquire in SegmentRoller and LogReader.
-        if (end + FrameHeader.Size > lane.Bound || (uint)(length + block.Length) > FrameHeader.PayloadLengthMax
+        if (end + FrameHeader.Size > lane.Bound || (uint)(length + block.Length) > LengthMaxAtOnce(isKnown)
             || SharedWord.ReadAcquire((ulong*)at) != 0 || !SharedWord.CompareExchange((ulong*)at, 0, claim))
             return AppendContended(lane, ref payload, length, block);
-        return WriteClaimed(lane, at, claim, ref payload, length, block, isKnown);
+        return WriteClaimed(lane, at, claim, ref payload, length, block, isKnown, isShort: true);
     }
 
     public override AppendLane? Claim(int payloadLength)
@@ -204,11 +204,18 @@ internal sealed unsafe class SharedAppender : LogAppender
     /// <summary>The steps after the claim: payload, publish, wake. The call is over afterwards.</summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     private long WriteClaimed(
-        AppendLane lane, byte* at, ulong claim, ref byte payload, int length, ReadOnlySpan<byte> block, bool isKnown = false)
+        AppendLane lane,
+        byte* at,
+        ulong claim,
+        ref byte payload,
+        int length,
+        ReadOnlySpan<byte> block,
+        bool isKnown = false,
+        bool isShort = false)
     {
         ProtocolSteps.Reach(ProtocolStep.Claimed);
         long offset = (long)at + lane.AddressToOffset;
-        ulong header = WritePayload(at, offset, ref payload, length, block, isKnown);
+        ulong header = WritePayload(at, offset, ref payload, length, block, isKnown, isShort);
         return Publish(lane, at, claim, header, FrameHeader.FrameLength(length) + block.Length);
     }
 

@@ -327,6 +327,13 @@ internal sealed unsafe partial class LogReader(
         // P1 acquire: the payload is whole; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
         ulong header = SharedWord.ReadAcquire((ulong*)at);
         length = FrameHeader.Length(header);
+        if (length > Crc32C.ShortMax)
+        {
+            length = ReadLong();
+            payload = _next + FrameHeader.Size;
+            return length >= 0;
+        }
+
         long frameLength = FrameHeader.FrameLength(length);
         if (at + frameLength > _bound || (_fixedLength >= 0 && length != _fixedLength))
             return false;
@@ -334,11 +341,31 @@ internal sealed unsafe partial class LogReader(
         uint state = (uint)header & (FrameHeader.StateMask | FrameHeader.Extended);
         if (state != FrameHeader.LowHalf(0, FrameState.Published) && state != FrameHeader.LowHalf(0, FrameState.PublishedInBatch))
             return false;
-        if (_verifies && !Verify(at, header, length))
+        if (_verifies && !Verify(at, header, length, isShort: true))
             return false;
 
         _inHand = frameLength;
         return true;
+    }
+
+    /// <summary>
+    /// As <see cref="TryReadInPlace"/>, for a long message: returns its length, or -1. Nothing but the reader has to be kept
+    /// across the call, which costs the short ones a comparison only.
+    /// </summary>
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    private int ReadLong()
+    {
+        byte* at = _next;
+        // P1 acquire: the payload is whole; pairs with P1 release in ExclusiveAppender and P3 full in SharedAppender.
+        ulong header = SharedWord.ReadAcquire((ulong*)at);
+        int length = FrameHeader.Length(header);
+        long frameLength = FrameHeader.FrameLength(length);
+        if (at + frameLength > _bound || (_fixedLength >= 0 && length != _fixedLength)
+            || FrameHeader.IsExtended(header) || !FrameHeader.IsMessage(FrameHeader.State(header))
+            || (_verifies && !Verify(at, header, length)))
+            return -1;
+        _inHand = frameLength;
+        return length;
     }
 
     /// <summary>As <see cref="TryCopyFixed"/>, for a message with a header block.</summary>
@@ -418,10 +445,12 @@ internal sealed unsafe partial class LogReader(
     }
 
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
-    private bool Verify(byte* at, ulong header, int length)
+    private bool Verify(byte* at, ulong header, int length, bool isShort = false)
     {
         uint crc = _checksum.Begin((long)at + _addressToOffset, (uint)header);
-        return Crc32C.Append(crc, ref at[FrameHeader.Size], length) == FrameHeader.HighHalf(header);
+        ref byte payload = ref at[FrameHeader.Size];
+        crc = isShort ? Crc32C.AppendShort(crc, ref payload, length) : Crc32C.Append(crc, ref payload, length);
+        return crc == FrameHeader.HighHalf(header);
     }
 
     /// <summary>Reads the next message without waiting. The payload stays valid as the public API promises.</summary>
