@@ -34,6 +34,7 @@ internal static class BenchFigures
         InOneProcess("read_batch"),
         InOneProcess("messages_append"),
         InOneProcess("messages_read"),
+        new([KilobyteFigure.AppendName, KilobyteFigure.ReadName], run => run.Measure(KilobyteFigure.AppendName, processCount: 1)),
         InTwoProcesses("proc_to_proc", "proc_to_proc"),
         InTwoProcesses("proc_to_proc_cold", "proc_to_proc_cold"),
         InTwoProcesses(BackPressureFigure.FigureName, BackPressureFigure.FigureName),

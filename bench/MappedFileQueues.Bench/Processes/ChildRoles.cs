@@ -37,6 +37,7 @@ internal static class ChildRoles
         ["read_noverify"] = child => Read(child, options => new StructQueue(options), WriteOnly),
         ["read_batch"] = child => Read(child, options => new BatchQueue(options), WriteAndVerify),
         ["messages_read"] = child => Read(child, options => new MessageQueue(options), WriteAndVerify),
+        [KilobyteFigure.AppendName] = child => new KilobyteFigure(child).Measure(),
         ["append_shared_2proc"] = child => new SharedProducersFigure(child).Measure(),
         ["proc_to_proc"] = child => new ProcessToProcessFigure(child, isCold: false).Measure(),
         ["proc_to_proc_cold"] = child => new ProcessToProcessFigure(child, isCold: true).Measure(),
