@@ -366,7 +366,8 @@ int64_t mfqi_plausible(const mfq_reader *r, int at) {
 
 int64_t mfqi_confirmed(const mfq_reader *r) { return is_recovered(r) ? mfqi_plausible(r, C_CONFIRMED) : 0; }
 
-static int64_t passed_to(const mfq_reader *r) {
+/* Walkers or a flush have come so far: a frame's start. */
+int64_t mfqi_passed_to(const mfq_reader *r) {
     int64_t passed = max64(r->checkpoint, mfqi_confirmed(r));
     return r->is_attached ? max64(passed, mfqi_plausible(r, C_TAIL)) : passed;
 }
@@ -799,7 +800,7 @@ int mfqi_find_message(const mfq_reader *r, struct place *p, int stops_at_claims,
         if (status != MFQ_OK)
             return status;
         if (header == 0) {
-            if (p->offset >= passed_to(r) || p->offset - p->offset % r->info.segment_length < mfqi_find_log_start(r))
+            if (p->offset >= mfqi_passed_to(r) || p->offset - p->offset % r->info.segment_length < mfqi_find_log_start(r))
                 return MFQ_EMPTY;
             /* It may have been published between the two looks; if the next one does not see it, it is lost. */
             if (zero_at == p->offset) {

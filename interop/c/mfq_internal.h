@@ -234,6 +234,7 @@ uint32_t mfqi_cold_sum(const mfq_reader *r, int changed, uint64_t value);
 int mfqi_is_cold_block_valid(const mfq_reader *r);
 int64_t mfqi_plausible(const mfq_reader *r, int at);
 int64_t mfqi_confirmed(const mfq_reader *r);
+int64_t mfqi_passed_to(const mfq_reader *r);
 struct record mfqi_read_record(const mfq_reader *r, const char *name);
 mfq_status mfqi_read_checkpoint(const mfq_reader *r, struct record *checkpoint, mfq_error *error);
 int64_t mfqi_find_log_start(const mfq_reader *r);

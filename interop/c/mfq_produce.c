@@ -362,8 +362,7 @@ static mfq_status make_writable(mfq_producer *p, int64_t from, int64_t to, mfq_e
  */
 static int is_passed(const mfq_producer *p) {
     const mfq_reader *r = p->store;
-    return p->lane.offset < max64(mfqi_confirmed(r), mfqi_plausible(r, C_TAIL))
-        && p->lane.segment.start >= (int64_t)control(r, C_LOG_START);
+    return p->lane.offset < mfqi_passed_to(r) && p->lane.segment.start >= (int64_t)control(r, C_LOG_START);
 }
 
 /* As is_passed, but calls nothing and believes the words: where they are damaged it may say yes. */
@@ -378,7 +377,7 @@ static mfq_status find_room(mfq_producer *p, int64_t length, mfq_error *error) {
     int64_t segment_length = r->info.segment_length;
     mfq_status status = MFQ_OK;
     if (lane->segment.fd < 0)
-        status = enter_for_writing(p, (int64_t)(control(r, C_TAIL) & ~UINT64_C(7)), error);
+        status = enter_for_writing(p, mfqi_passed_to(r), error);
     while (status == MFQ_OK) {
         int64_t at = lane->offset - lane->segment.start, room = segment_length - at, end = at + length;
         if (room == 0) {

@@ -28,6 +28,25 @@ public sealed class AttachTests : IDisposable
         Assert.Equal(InteropStore.Text(500), consumer.Lines[1]);
     }
 
+    /// <summary>
+    /// A producer does not pass there: it begins at what is confirmed, where that is after the tail hint. It began at the hint,
+    /// which is the segment's start for long, and said that the log is damaged.
+    /// </summary>
+    [Theory]
+    [InlineData(false, "shared")]
+    [InlineData(false, "exclusive")]
+    [InlineData(true, "shared")]
+    public void Produce_DamageBelowTheCheckpoint_AppendsAtTheTail(bool inPython, string mode)
+    {
+        Fill(1000);
+        Write(10 * 24, [0xFF, 0xFF, 0xFF, 0xFF]);
+        using ChildProcess producer = Start(inPython, "produce", _store.StorePath, mode, "word", "0", "1");
+        producer.ExpectExit();
+        using ChildProcess consumer = Start(inPython: false, "consume", _store.StorePath, "half", "501", "1000");
+        consumer.ExpectExit();
+        Assert.Equal([InteropStore.Text(999), "word 0 !"], consumer.Lines.Skip(500).Take(2));
+    }
+
     /// <summary>An offset in the middle of a message is none, though what is there looks like a header.</summary>
     [Theory]
     [InlineData(false)]
