@@ -220,14 +220,14 @@ class Files:
                 if start % self.meta.segment_length == 0 and start <= OFFSET_MAX:
                     yield start
 
-    def has_data(self, start: int, begin: int, end: int) -> bool:
-        """Whether anything but zeros is between two positions of a segment; True for a file without room for a header."""
+    def has_data(self, start: int, begin: int, end: int, short: bool = False) -> bool:
+        """Whether anything but zeros is between two positions of a segment; with `short` also where no header has room."""
         try:
             fd = _system.open_file(self.directory, self.segment_name(start))
         except FileNotFoundError:
             return False
         try:
-            if os.fstat(fd).st_size < 8:
+            if short and os.fstat(fd).st_size < 8:
                 return True
             while begin < end:
                 try:
@@ -257,7 +257,7 @@ class Files:
         start = at - at % length
         if start not in segments and start - length in segments:
             start -= length
-        while start - length in segments and self.has_data(start - length, 0, length):
+        while start - length in segments and self.has_data(start - length, 0, length, short=True):
             start -= length
         return max(start, least)
 

@@ -47,6 +47,34 @@ public sealed class AttachTests : IDisposable
         Assert.Equal([InteropStore.Text(999), "word 0 !"], consumer.Lines.Skip(500).Take(2));
     }
 
+    /// <summary>
+    /// A name without a file's length holds nothing that could have been lost. C# and C joined the store, and Python asked for a
+    /// recovery, which changed nothing there.
+    /// </summary>
+    [Theory]
+    [InlineData(false)]
+    [InlineData(true)]
+    public void Attach_EmptySegmentIsBeyondTheTail_NeedsNoRecovery(bool inPython)
+    {
+        Fill(100);
+        long epoch = Epoch();
+        File.WriteAllBytes(_store.PathOf("commitlog", "00000000000000065536.log"), []);
+        using (FileStream control = File.OpenWrite(_store.PathOf("control")))
+        {
+            control.Position = 384;
+            control.Write([0, 0, 2, 0, 0, 0, 0, 0]);
+        }
+
+        Assert.Equal(["consume ok 100", "produce ok"], Attach(inPython));
+        Assert.Equal(epoch, Epoch());
+
+        long Epoch()
+        {
+            using MappedFileQueue queue = InteropStore.Open(_store);
+            return queue.GetInfo().Epoch;
+        }
+    }
+
     /// <summary>An offset in the middle of a message is none, though what is there looks like a header.</summary>
     [Theory]
     [InlineData(false)]
