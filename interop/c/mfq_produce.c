@@ -675,7 +675,10 @@ static uint64_t claim_of(const mfq_producer *p, uint32_t length) {
     return (uint64_t)((uint32_t)p->slot << 20 | p->generation) << 32 | (uint64_t)CLAIMED << 28 | length;
 }
 
-/* Shared, step 1: walks over the frames of others until a claim of the first free place succeeds. */
+/*
+ * Shared, step 1: walks over the frames of others until a claim of the first free place succeeds. Exclusive, before step 1: the
+ * place is free, or a process writes without the lock.
+ */
 static mfq_status claim_frame(mfq_producer *p, uint32_t length, uint64_t *claim, mfq_error *error) {
     const mfq_reader *r = p->store;
     struct place *lane = &p->lane;
@@ -688,6 +691,10 @@ static mfq_status claim_frame(mfq_producer *p, uint32_t length, uint64_t *claim,
                 return status;
         }
         uint64_t header = load_header(lane);
+        if (is_exclusive(p)) {
+            p->is_dirty |= header == 0;
+            return header == 0 ? MFQ_OK : is_foreign(p, error);
+        }
         if (header == 0 && (is_passed(p) || !is_blank(lane, r->info.segment_length))) {
             header = load_header(lane);
             if (header == 0)
@@ -703,18 +710,6 @@ static mfq_status claim_frame(mfq_producer *p, uint32_t length, uint64_t *claim,
             return mfqi_corrupt(r, lane, error, "an impossible header");
         lane->offset += frame_length((uint32_t)header & LENGTH_MASK);
     }
-}
-
-/* Exclusive, before step 1. */
-static mfq_status begin_frame(mfq_producer *p, uint32_t length, mfq_error *error) {
-    struct place *lane = &p->lane;
-    int64_t size = frame_length(length);
-    mfq_status status = MFQ_OK;
-    if (lane->segment.fd < 0 || lane->offset - lane->segment.start + size + HEADER > lane->bound)
-        status = make_room(p, size, error);
-    if (status == MFQ_OK)
-        p->is_dirty = 1;
-    return status;
 }
 
 static inline uint64_t copy_word(uint8_t *to, const uint8_t *from, uint64_t crc) {
@@ -821,7 +816,7 @@ static mfq_status produce_any(mfq_producer *p, const mfq_headers *headers, const
     if (mfqi_is_poisoned(r))
         return mfqi_poisoned(r, error);
     uint32_t whole = (uint32_t)(length + block_length);
-    mfq_status status = is_exclusive(p) ? begin_frame(p, whole, error) : claim_frame(p, whole, &claim, error);
+    mfq_status status = claim_frame(p, whole, &claim, error);
     if (status != MFQ_OK)
         return status;
     uint64_t header = write_payload(p, block, block_length, data, length);
@@ -851,10 +846,10 @@ static inline int produce_plainly(mfq_producer *p, const void *data, size_t leng
         return 0;
     uint64_t first = mfqi_crc_word(r->seed, mfqi_crc_first(lane->offset, low));
     if (is_exclusive(p)) {
-        __atomic_store_n((uint64_t *)(void *)((uint8_t *)header + size), 0, __ATOMIC_RELAXED);
-        MFQ_STEP("NextHeaderZeroed");
         if (__atomic_load_n(header, __ATOMIC_ACQUIRE) != 0)
             return 0;
+        __atomic_store_n((uint64_t *)(void *)((uint8_t *)header + size), 0, __ATOMIC_RELAXED);
+        MFQ_STEP("NextHeaderZeroed");
         uint64_t whole = low | copy_payload((uint8_t *)header + HEADER, (const uint8_t *)data, length, first) << 32;
         MFQ_STEP("PayloadWritten");
         __atomic_store_n(header, whole, __ATOMIC_RELEASE);

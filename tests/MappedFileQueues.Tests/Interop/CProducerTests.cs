@@ -119,6 +119,32 @@ public sealed class CProducerTests
         Assert.Equal(7, ReadNumbers(store)[^1]);
     }
 
+    /// <summary>
+    /// A process writes without the lock. At Group, and with headers, the payload was written over what that one had appended,
+    /// before the look at the header; at PageCache the place of the next header was zeroed before it.
+    /// </summary>
+    [Theory]
+    [InlineData("exclusive")]
+    [InlineData("exclusive-group")]
+    public void Produce_AnotherProcessHasAppended_IsRefusedAndLeavesItsMessageAlone(string mode)
+    {
+        const int At = 16;
+        using var store = new TempStore();
+        InteropStore.Open(store).Dispose();
+        using ChildProcess producer = CLibrary.Start(CLibrary.Checked, "append", store.StorePath, mode);
+        InteropStore.Ask(producer, "1 8", "ok");
+        string segment = store.PathOf("commitlog", "00000000000000000000.log");
+        byte[] foreign = [16, 0, 0, 0x20, .. Enumerable.Repeat<byte>(0xAA, 20)];
+        using (var file = new FileStream(segment, FileMode.Open, FileAccess.Write, FileShare.ReadWrite))
+        {
+            file.Position = At;
+            file.Write(foreign);
+        }
+
+        InteropStore.Ask(producer, "1 8", "in-use");
+        Assert.Equal(foreign, TempStore.ReadOpenFile(segment)[At..(At + foreign.Length)]);
+    }
+
     private static void CheckOrder(List<int> said, int[] found)
     {
         Assert.Empty(said.Except(found));

@@ -17,6 +17,15 @@ internal static class InteropStore
 
     public static byte[] Message(int i) => Encoding.UTF8.GetBytes(Text(i));
 
+    /// <summary>Gives a test program a line, and expects its answer.</summary>
+    public static void Ask(ChildProcess process, string line, string answer)
+    {
+        int before = process.Lines.Count;
+        process.Input.WriteLine(line);
+        process.Input.Flush();
+        Assert.Equal(answer, process.WaitForLine(_ => true, fromIndex: before));
+    }
+
     /// <summary>All that is there, as text.</summary>
     public static List<string> ReadAll(TempStore store)
     {

@@ -27,10 +27,10 @@ public sealed class ReplacedStoreTests : IDisposable
     {
         Fill(segmentSize: 1 << 20, count: 0);
         using ChildProcess producer = CLibrary.Start(CLibrary.Checked, "append", _store.StorePath, "shared");
-        Ask(producer, "1 1000", "ok");
+        InteropStore.Ask(producer, "1 1000", "ok");
         PutAnother(segmentSize: 8 << 20, count: 3000);
         byte[] before = TempStore.ReadOpenFile(_store.PathOf(Segment));
-        Ask(producer, line, "ok");
+        InteropStore.Ask(producer, line, "ok");
         Assert.Equal(before, TempStore.ReadOpenFile(_store.PathOf(Segment)));
         Assert.Equal(3000, InteropStore.ReadAll(_store).Count);
     }
@@ -41,9 +41,9 @@ public sealed class ReplacedStoreTests : IDisposable
     {
         Fill(segmentSize: 64 << 10, count: 0);
         using ChildProcess producer = CLibrary.Start(CLibrary.Checked, "append", _store.StorePath, "shared");
-        Ask(producer, "1 1000", "ok");
+        InteropStore.Ask(producer, "1 1000", "ok");
         PutAnother(segmentSize: 8 << 20, count: 10);
-        Ask(producer, "200 1000", "deleted");
+        InteropStore.Ask(producer, "200 1000", "deleted");
         Assert.Equal([_store.PathOf(Segment)], Directory.GetFiles(_store.PathOf("commitlog")));
     }
 
@@ -56,9 +56,9 @@ public sealed class ReplacedStoreTests : IDisposable
             "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO",
             CLibrary.Fast, "append", _store.StorePath, "shared",
         ]));
-        Ask(producer, "1 1000", "ok");
+        InteropStore.Ask(producer, "1 1000", "ok");
         PutAnother(segmentSize: 64 << 10, count: 10);
-        Ask(producer, "flush", "deleted");
+        InteropStore.Ask(producer, "flush", "deleted");
         Assert.False(File.Exists(_store.PathOf("poison")));
     }
 
@@ -69,10 +69,10 @@ public sealed class ReplacedStoreTests : IDisposable
         Fill(segmentSize: 64 << 10, count: 100);
         using ChildProcess reader = CLibrary.Start(CLibrary.Checked, "read-on", _store.StorePath);
         for (int i = 0; i < 65; i++)
-            Ask(reader, "", $"ok {i * 1008}");
+            InteropStore.Ask(reader, "", $"ok {i * 1008}");
         PutAnother(segmentSize: 64 << 10, count: 100);
         // The padding at the segment's end is passed before the next segment is asked for.
-        Ask(reader, "", "deleted 65536");
+        InteropStore.Ask(reader, "", "deleted 65536");
     }
 
     /// <summary>Python asked the segment of that name, instead of the one that it has open, whether a message is there.</summary>
@@ -91,18 +91,10 @@ public sealed class ReplacedStoreTests : IDisposable
         using ChildProcess reader = ChildProcess.Start(
             new ProcessStartInfo(PythonPackage.Program[0], [PythonPackage.Program[1], "read-on", _store.StorePath]),
             PythonPackage.Variables);
-        Ask(reader, "", "ok 0");
-        Ask(reader, "", "ok 1008");
+        InteropStore.Ask(reader, "", "ok 0");
+        InteropStore.Ask(reader, "", "ok 1008");
         PutAnother(segmentSize: 1 << 20, count: 0);
-        Ask(reader, "", "ok 2016");
-    }
-
-    private static void Ask(ChildProcess process, string line, string answer)
-    {
-        int before = process.Lines.Count;
-        process.Input.WriteLine(line);
-        process.Input.Flush();
-        Assert.Equal(answer, process.WaitForLine(_ => true, fromIndex: before));
+        InteropStore.Ask(reader, "", "ok 2016");
     }
 
     private void PutAnother(long segmentSize, int count)
