@@ -1,4 +1,5 @@
 using System.Globalization;
+using System.Runtime.Versioning;
 using System.Text;
 using MappedFileQueues.Tests.Crash;
 
@@ -143,6 +144,55 @@ public sealed class CProducerTests
 
         InteropStore.Ask(producer, "1 8", "in-use");
         Assert.Equal(foreign, TempStore.ReadOpenFile(segment)[At..(At + foreign.Length)]);
+    }
+
+    /// <summary>What is made while the store is given to a group is the group's, in each language.</summary>
+    [Theory]
+    [InlineData("C")]
+    [InlineData("C#")]
+    [InlineData("Python")]
+    [SupportedOSPlatform("linux")]
+    public void Produce_StoreGetsAnotherMode_TheNextSegmentHasIt(string language)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "Modes are those of Unix");
+        const UnixFileMode Group =
+            UnixFileMode.UserRead | UnixFileMode.UserWrite | UnixFileMode.GroupRead | UnixFileMode.GroupWrite;
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        string script = """
+            import sys
+            import mappedfilequeues as mfq
+            with mfq.Producer(sys.argv[1]) as producer:
+                for line in sys.stdin:
+                    count, length = line.split()
+                    for _ in range(int(count)):
+                        producer.produce(bytes(int(length)))
+                    print("ok", flush=True)
+            """;
+        using ChildProcess? producer = language switch
+        {
+            "C" => CLibrary.Start(CLibrary.Checked, "append", store.StorePath, "shared"),
+            "Python" => PythonPackage.Start("-c", script, store.StorePath),
+            _ => null,
+        };
+        Append(1);
+        File.SetUnixFileMode(store.PathOf("queue.meta"), Group);
+        Append(400);
+        string last = Directory.GetFiles(store.PathOf("commitlog"), "*.log").Max(StringComparer.Ordinal)!;
+        Assert.NotEqual("00000000000000000000.log", Path.GetFileName(last));
+        Assert.Equal(Group, File.GetUnixFileMode(last));
+
+        void Append(int count)
+        {
+            if (producer is not null)
+            {
+                InteropStore.Ask(producer, $"{count} 1000", "ok");
+                return;
+            }
+
+            for (int i = 0; i < count; i++)
+                queue.Producer.Produce(new byte[1000]);
+        }
     }
 
     private static void CheckOrder(List<int> said, int[] found)

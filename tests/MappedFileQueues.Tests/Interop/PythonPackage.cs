@@ -1,3 +1,5 @@
+using System.Diagnostics;
+
 namespace MappedFileQueues.Tests.Interop;
 
 /// <summary>The Python package and its test program.</summary>
@@ -14,4 +16,12 @@ internal static class PythonPackage
     /// <summary>The same, and the package finds the C library.</summary>
     public static Dictionary<string, string> VariablesWithLibrary =>
         new(Variables) { ["LD_LIBRARY_PATH"] = CLibrary.SharedFolder };
+
+    /// <summary>Starts Python with the package and the C library.</summary>
+    public static ChildProcess Start(params IEnumerable<string> arguments)
+    {
+        Vectors.SkipWithoutPython();
+        return ChildProcess.Start(
+            new ProcessStartInfo("python3", arguments) { WorkingDirectory = Folder }, VariablesWithLibrary);
+    }
 }

@@ -1,4 +1,3 @@
-using System.Diagnostics;
 using System.Globalization;
 using System.Text;
 
@@ -20,7 +19,7 @@ public sealed class PythonProducerTests
         using MappedFileQueue queue = InteropStore.Open(store);
         using MappedFileConsumer consumer = queue.OpenConsumer("c");
         const int count = 500;
-        using ChildProcess producer = Start(
+        using ChildProcess producer = PythonPackage.Start(
             PythonPackage.Program[1], "produce", store.StorePath, mode, "message", "0", $"{count}");
         for (int i = 0; i < count; i++)
         {
@@ -84,7 +83,7 @@ public sealed class PythonProducerTests
         using var store = new TempStore();
         using MappedFileQueue queue = InteropStore.Open(store);
         _ = queue.Producer;
-        using ChildProcess run = Start("-c", script, store.StorePath);
+        using ChildProcess run = PythonPackage.Start("-c", script, store.StorePath);
         run.ExpectExit();
         Assert.Equal(
             [
@@ -146,7 +145,7 @@ public sealed class PythonProducerTests
         using var store = new TempStore();
         using MappedFileQueue queue = InteropStore.Open(store);
         using MappedFileQueue other = new(new() { StorePath = store.StorePath, ProducerMode = ProducerMode.Exclusive });
-        using ChildProcess run = Start("-c", script, store.StorePath);
+        using ChildProcess run = PythonPackage.Start("-c", script, store.StorePath);
         run.WaitForLine("closed", TimeSpan.FromSeconds(60));
         Assert.Throws<QueueInUseException>(() => other.OpenProducer());
         Assert.Throws<QueueInUseException>(() => queue.OpenConsumer("c"));
@@ -204,7 +203,7 @@ public sealed class PythonProducerTests
 
         static void Run(TempStore store)
         {
-            using ChildProcess run = Start("-c", script, store.StorePath);
+            using ChildProcess run = PythonPackage.Start("-c", script, store.StorePath);
             run.ExpectExit();
             Assert.Equal(["OSError 24 ok", "OSError 24 ok"], run.Lines);
         }
@@ -248,16 +247,8 @@ public sealed class PythonProducerTests
             """;
         using var store = new TempStore();
         using MappedFileQueue queue = InteropStore.Open(store);
-        using ChildProcess run = Start("-c", script, store.StorePath);
+        using ChildProcess run = PythonPackage.Start("-c", script, store.StorePath);
         run.ExpectExit(deadline: TimeSpan.FromMinutes(1));
         Assert.Equal(["0", "kept", "closed"], run.Lines);
-    }
-
-    private static ChildProcess Start(params string[] arguments)
-    {
-        Vectors.SkipWithoutPython();
-        return ChildProcess.Start(
-            new ProcessStartInfo("python3", arguments) { WorkingDirectory = PythonPackage.Folder },
-            PythonPackage.VariablesWithLibrary);
     }
 }
