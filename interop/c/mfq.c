@@ -15,9 +15,6 @@
 #include <sys/auxv.h>
 #endif
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
 #endif
@@ -359,22 +356,22 @@ static int is_recovered(const mfq_reader *r) {
 }
 
 /* A word that has no checksum: an offset above what has blocks is damage, and counts as 0. */
-int64_t mfqi_plausible(const mfq_reader *r, int at) {
+static int64_t plausible_offset(const mfq_reader *r, int at) {
     uint64_t value = control(r, at), allocated = control(r, C_ALLOCATED);
     return value <= allocated && value <= (uint64_t)OFFSET_MAX && value % 8 == 0 ? (int64_t)value : 0;
 }
 
-int64_t mfqi_confirmed(const mfq_reader *r) { return is_recovered(r) ? mfqi_plausible(r, C_CONFIRMED) : 0; }
+static int64_t confirmed_to(const mfq_reader *r) { return is_recovered(r) ? plausible_offset(r, C_CONFIRMED) : 0; }
 
 /* Walkers or a flush have come so far: a frame's start. */
 int64_t mfqi_passed_to(const mfq_reader *r) {
-    int64_t passed = max64(r->checkpoint, mfqi_confirmed(r));
-    return r->is_attached ? max64(passed, mfqi_plausible(r, C_TAIL)) : passed;
+    int64_t passed = max64(r->checkpoint, confirmed_to(r));
+    return r->is_attached ? max64(passed, plausible_offset(r, C_TAIL)) : passed;
 }
 
 /* ---- records of two slots ---- */
 
-struct record mfqi_read_record(const mfq_reader *r, const char *name) {
+static struct record read_record(const mfq_reader *r, const char *name) {
     struct record newest;
     struct stat status;
     memset(&newest, 0, sizeof newest);
@@ -406,7 +403,7 @@ struct record mfqi_read_record(const mfq_reader *r, const char *name) {
 
 mfq_status mfqi_read_checkpoint(const mfq_reader *r, struct record *checkpoint, mfq_error *error) {
     static const char name[] = "offset/producer.checkpoint";
-    *checkpoint = mfqi_read_record(r, name);
+    *checkpoint = read_record(r, name);
     errno = checkpoint->error;
     return errno == 0 ? MFQ_OK : mfqi_fail_disk(r, error, -1, name);
 }
@@ -491,8 +488,8 @@ int64_t mfqi_find_log_start(const mfq_reader *r) {
         uint64_t start = control(r, C_LOG_START);
         return start <= (uint64_t)OFFSET_MAX && start % 8 == 0 ? (int64_t)start : 0;
     }
-    struct record removed = mfqi_read_record(r, "offset/log-start");
-    struct record checkpoint = mfqi_read_record(r, "offset/producer.checkpoint");
+    struct record removed = read_record(r, "offset/log-start");
+    struct record checkpoint = read_record(r, "offset/producer.checkpoint");
     int64_t least = removed.is_there && removed.offset % length == 0 ? removed.offset : 0;
     int64_t at = checkpoint.offset;
     if (!checkpoint.is_there) {
@@ -598,9 +595,9 @@ mfq_status mfqi_corrupt(const mfq_reader *r, const struct place *p, mfq_error *e
 }
 
 /* 0, or why the pages cannot be had. */
-static int populate(const struct place *p, int64_t from, int64_t to) {
+int mfqi_populate(const struct place *p, int64_t from, int64_t to, int advice) {
     int64_t first = from & ~(int64_t)(PAGE - 1);
-    for (int tries = 0; madvise(p->segment.base + first, (size_t)(to - first), MADV_POPULATE_READ) != 0; tries++)
+    for (int tries = 0; madvise(p->segment.base + first, (size_t)(to - first), advice) != 0; tries++)
         if ((errno != EINTR && errno != EAGAIN) || tries == 1000)
             return errno;
     return 0;
@@ -609,11 +606,12 @@ static int populate(const struct place *p, int64_t from, int64_t to) {
 /* Asks the system for pages before anybody loads from them, and raises the bound: to `wanted` where that is easy. */
 mfq_status mfqi_raise_bound(const mfq_reader *r, struct place *p, int64_t from, int64_t needed, int64_t wanted,
     mfq_error *error) {
+    const int populate_read = 22;
     int64_t end = max64(needed, wanted);
-    int code = populate(p, from, end);
+    int code = mfqi_populate(p, from, end, populate_read);
     if (code != 0 && code != EINVAL && end > needed) {
         end = needed;
-        code = populate(p, from, end);
+        code = mfqi_populate(p, from, end, populate_read);
     }
     if (code == EINVAL) {
         /* Before Linux 5.14: what was read is in memory. */
@@ -649,7 +647,7 @@ static int64_t next_step(struct place *p) {
 }
 
 /* MFQ_OK when the header at the place may be loaded; MFQ_EMPTY when there is none yet. `room` is what the segment has left. */
-mfq_status mfqi_reach_header(const mfq_reader *r, struct place *p, int64_t *room, mfq_error *error) {
+static mfq_status reach_header(const mfq_reader *r, struct place *p, int64_t *room, mfq_error *error) {
     int64_t length = r->info.segment_length;
     *room = 0;
     if (p->segment.fd < 0 || p->offset - p->segment.start == length) {
@@ -739,7 +737,7 @@ mfq_status mfqi_look_at_claim(const mfq_reader *r, const struct place *p, uint64
             return p->offset < r->checkpoint ? mfqi_corrupt(r, p, error, "a claim below the checkpoint") : MFQ_EMPTY;
     }
     uint32_t now = generation_now(r, owner);
-    int64_t flushed = p->offset < mfqi_find_log_start(r) ? 0 : max64(r->checkpoint, mfqi_confirmed(r));
+    int64_t flushed = p->offset < mfqi_find_log_start(r) ? 0 : max64(r->checkpoint, confirmed_to(r));
     if (own == 0 || own > now || (p->offset < flushed && load_header(p) == claim))
         return mfqi_corrupt(r, p, error, "a claim that cannot be");
     if (own == now) {
@@ -765,7 +763,7 @@ mfq_status mfqi_look_at_claim(const mfq_reader *r, const struct place *p, uint64
 
 /* Reaches the header at the place and loads it; 0 when there is none yet. */
 mfq_status mfqi_next_header(const mfq_reader *r, struct place *p, uint64_t *header, int64_t *room, mfq_error *error) {
-    mfq_status status = mfqi_reach_header(r, p, room, error);
+    mfq_status status = reach_header(r, p, room, error);
     *header = status == MFQ_OK ? load_header(p) : 0;
     return status < 0 ? status : MFQ_OK;
 }
@@ -907,7 +905,7 @@ static mfq_status find_latest(const mfq_reader *r, int64_t *end, mfq_error *erro
     mfq_message message;
     int64_t frame;
     int status;
-    mfqi_begin_place(&p, max64(mfqi_find_log_start(r), max64(r->checkpoint, mfqi_confirmed(r))));
+    mfqi_begin_place(&p, max64(mfqi_find_log_start(r), max64(r->checkpoint, confirmed_to(r))));
     while ((status = mfqi_find_message(r, &p, 0, &message, &frame, error)) == MFQ_OK)
         p.offset += frame;
     *end = p.offset;

@@ -143,20 +143,13 @@ int mfqi_open_locked(const mfq_reader *r, const char *name, int flags, int kind,
     return -1;
 }
 
-/* The same for a lock file; errno is 0 when another open holds it. */
-int mfqi_try_lock(const mfq_reader *r, const char *name, int kind) {
-    struct stat status;
-    int fd = mfqi_open_locked(r, name, O_RDWR | O_CREAT, kind, &status);
-    if (fd < 0 && errno == EWOULDBLOCK)
-        errno = 0;
-    return fd;
-}
-
+/* The same for a lock file, which is made where it is missing. */
 int mfqi_lock(const mfq_reader *r, const char *name, int kind, int64_t patience_ms) {
+    struct stat status;
     int64_t end = mfqi_now_ms() + patience_ms;
     while (1) {
-        int fd = mfqi_try_lock(r, name, kind);
-        if (fd >= 0 || errno != 0 || mfqi_now_ms() >= end)
+        int fd = mfqi_open_locked(r, name, O_RDWR | O_CREAT, kind, &status);
+        if (fd >= 0 || errno != EWOULDBLOCK || mfqi_now_ms() >= end)
             return fd;
         mfqi_sleep_ms(1);
     }
@@ -182,7 +175,7 @@ int mfqi_lock_range(int fd, short type, int64_t patience_ms) {
 }
 
 mfq_status mfqi_fail_lock(const mfq_reader *r, mfq_error *error, const char *name) {
-    return errno != 0 ? mfqi_fail_disk(r, error, -1, name)
+    return errno != EWOULDBLOCK ? mfqi_fail_disk(r, error, -1, name)
         : mfqi_fail(error, MFQ_E_IN_USE, -1, "Another process holds the lock: file=%s, path=%.80s.", name, r->path);
 }
 
@@ -332,11 +325,11 @@ static mfq_status attach_locked(mfq_reader *r, mfq_error *error) {
     int64_t end = mfqi_now_ms() + 30000;
     int is_alone = 0;
     for (int was_shared = 0;;) {
-        r->attached = mfqi_try_lock(r, "locks/attached", LOCK_EX);
+        r->attached = mfqi_lock(r, "locks/attached", LOCK_EX, 0);
         is_alone = r->attached >= 0;
         if (is_alone)
             break;
-        if (errno == 0)
+        if (errno == EWOULDBLOCK)
             r->attached = mfqi_lock(r, "locks/attached", LOCK_SH, max64(0, end - mfqi_now_ms()));
         if (r->attached < 0)
             return mfqi_fail_lock(r, error, "locks/attached");
@@ -428,7 +421,7 @@ mfq_status mfqi_attach(mfq_reader *r, mfq_error *error) {
     int opening = mfqi_lock(r, "locks/open", LOCK_EX, 30000);
     if (opening < 0)
         return mfqi_fail_lock(r, error, "locks/open");
-    int second = mfqi_try_lock(r, "locks/open", LOCK_EX);
+    int second = mfqi_lock(r, "locks/open", LOCK_EX, 0);
     if (second >= 0) {
         status = mfqi_fail(error, MFQ_E_FORMAT, -1, "File locks do not work here: path=%.160s.", r->path);
         mfqi_close_fd(r, &second);

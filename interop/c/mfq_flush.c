@@ -20,11 +20,6 @@ mfq_status mfqi_poisoned(const mfq_reader *r, mfq_error *error) {
         "A flush of the store has failed: close it in every process, then open it from C#: path=%.110s.", r->path);
 }
 
-static void interrupt(const mfq_reader *r, int sequence_at) {
-    __atomic_add_fetch(control_word(r, sequence_at), 1, __ATOMIC_SEQ_CST);
-    (void)syscall(SYS_futex, control_word(r, sequence_at), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
 /*
  * A sync failed: nothing is durable any more, in any process, until the store was recovered. The bit comes first: the system
  * reports the error once, and the next sync of the same file would succeed.
@@ -32,9 +27,9 @@ static void interrupt(const mfq_reader *r, int sequence_at) {
 mfq_status mfqi_poison(const mfq_reader *r, mfq_error *error) {
     int code = errno;
     __atomic_or_fetch(control_word(r, C_FLAG), POISON, __ATOMIC_SEQ_CST);
-    interrupt(r, C_SEQUENCE);
-    interrupt(r, C_FLUSH_SEQUENCE);
-    interrupt(r, C_ROOM_SEQUENCE);
+    mfqi_wake_sleepers(r, C_SEQUENCE, C_FLAG, control(r, C_FLAG));
+    mfqi_wake_sleepers(r, C_FLUSH_SEQUENCE, C_FLUSH_FLAG, control(r, C_FLUSH_FLAG));
+    mfqi_wake_sleepers(r, C_ROOM_SEQUENCE, C_ROOM_FLAG, control(r, C_ROOM_FLAG));
     /* Not in another store that is in the folder by now. */
     if (mfqi_check_replaced(r, error) == MFQ_E_DELETED)
         return MFQ_E_DELETED;

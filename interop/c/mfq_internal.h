@@ -232,19 +232,16 @@ int mfqi_is_this_boot(const mfq_reader *r, const uint8_t *stored);
 mfq_status mfqi_map_control(mfq_reader *r, int writable, mfq_error *error);
 uint32_t mfqi_cold_sum(const mfq_reader *r, int changed, uint64_t value);
 int mfqi_is_cold_block_valid(const mfq_reader *r);
-int64_t mfqi_plausible(const mfq_reader *r, int at);
-int64_t mfqi_confirmed(const mfq_reader *r);
 int64_t mfqi_passed_to(const mfq_reader *r);
-struct record mfqi_read_record(const mfq_reader *r, const char *name);
 mfq_status mfqi_read_checkpoint(const mfq_reader *r, struct record *checkpoint, mfq_error *error);
 int64_t mfqi_find_log_start(const mfq_reader *r);
 void mfqi_segment_name(char *name, size_t size, int64_t start);
 void mfqi_leave(const mfq_reader *r, struct place *p);
 void mfqi_move_to(const mfq_reader *r, struct place *p, int64_t offset);
 void mfqi_begin_place(struct place *p, int64_t offset);
+int mfqi_populate(const struct place *p, int64_t from, int64_t to, int advice);
 mfq_status mfqi_raise_bound(const mfq_reader *r, struct place *p, int64_t from, int64_t needed, int64_t wanted,
     mfq_error *error);
-mfq_status mfqi_reach_header(const mfq_reader *r, struct place *p, int64_t *room, mfq_error *error);
 mfq_status mfqi_next_header(const mfq_reader *r, struct place *p, uint64_t *header, int64_t *room, mfq_error *error);
 int mfqi_parse_block(uint64_t first, size_t room, size_t *length);
 int mfqi_is_locked(const mfq_reader *r, const char *name, int kind, int *is_missing);
@@ -261,7 +258,6 @@ void mfqi_sleep_on(const mfq_reader *r, int sequence_at, uint64_t sequence, int6
 void mfqi_adopt(const mfq_reader *r, int fd);
 int mfqi_open_or_make(const mfq_reader *r, const char *name, struct stat *status);
 int mfqi_open_locked(const mfq_reader *r, const char *name, int flags, int kind, struct stat *status);
-int mfqi_try_lock(const mfq_reader *r, const char *name, int kind);
 int mfqi_lock(const mfq_reader *r, const char *name, int kind, int64_t patience_ms);
 int mfqi_lock_range(int fd, short type, int64_t patience_ms);
 mfq_status mfqi_fail_lock(const mfq_reader *r, mfq_error *error, const char *name);

@@ -343,15 +343,13 @@ __attribute__((noinline, no_sanitize_thread)) static void read_pages(const volat
 static mfq_status make_writable(mfq_producer *p, int64_t from, int64_t to, mfq_error *error) {
     const int populate_write = 23;
     struct place *lane = &p->lane;
-    int64_t first = from & ~(int64_t)(PAGE - 1);
-    for (int tries = 0; madvise(lane->segment.base + first, (size_t)(to - first), populate_write) != 0; tries++) {
-        if ((errno == EINTR || errno == EAGAIN) && tries < 1000)
-            continue;
-        if (errno == EINVAL)
-            return mfqi_raise_bound(p->store, lane, from, to, to, error);
+    int code = mfqi_populate(lane, from, to, populate_write);
+    if (code == EINVAL)
+        return mfqi_raise_bound(p->store, lane, from, to, to, error);
+    errno = code;
+    if (code != 0)
         return mfqi_fail_disk(p->store, error, lane->offset, "commitlog");
-    }
-    read_pages(lane->segment.base, first, to);
+    read_pages(lane->segment.base, from & ~(int64_t)(PAGE - 1), to);
     lane->bound = to;
     return MFQ_OK;
 }
@@ -499,8 +497,8 @@ static mfq_status take_slot(mfq_producer *p, mfq_error *error) {
         /* A missing file of a slot that was used was removed, perhaps while it was held. */
         if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != 0 && faccessat(r->directory, name, F_OK, 0) != 0)
             continue;
-        p->slot_lock = mfqi_try_lock(r, name, LOCK_EX);
-        if (p->slot_lock < 0 && errno != 0 && errno != EACCES)
+        p->slot_lock = mfqi_lock(r, name, LOCK_EX, 0);
+        if (p->slot_lock < 0 && errno != EWOULDBLOCK && errno != EACCES)
             return mfqi_fail_disk(r, error, -1, name);
         if (p->slot_lock < 0)
             continue;
@@ -760,11 +758,6 @@ static mfq_status fenced(const mfq_producer *p, mfq_error *error) {
         p->store->path);
 }
 
-static mfq_status publish_claimed(mfq_producer *p, uint64_t claim, uint64_t header, mfq_error *error) {
-    return __atomic_compare_exchange_n(header_at(&p->lane), &claim, header, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)
-        ? MFQ_OK : fenced(p, error);
-}
-
 static mfq_status publish_exclusively(mfq_producer *p, uint64_t header, mfq_error *error) {
     struct place *lane = &p->lane;
     int64_t next = lane->offset - lane->segment.start + frame_length((uint32_t)header & LENGTH_MASK);
@@ -821,7 +814,9 @@ static mfq_status produce_any(mfq_producer *p, const mfq_headers *headers, const
         return status;
     uint64_t header = write_payload(p, block, block_length, data, length);
     MFQ_STEP("PayloadWritten");
-    status = is_exclusive(p) ? publish_exclusively(p, header, error) : publish_claimed(p, claim, header, error);
+    status = is_exclusive(p) ? publish_exclusively(p, header, error)
+        : __atomic_compare_exchange_n(header_at(&p->lane), &claim, header, 0, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE) ? MFQ_OK
+        : fenced(p, error);
     if (status != MFQ_OK)
         return status;
     MFQ_STEP("Published");
