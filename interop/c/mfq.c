@@ -482,6 +482,7 @@ static int has_frame(const mfq_reader *r, int64_t start) {
     return found;
 }
 
+/* -1 with errno where the records that tell it cannot be read; never where the store is attached. */
 int64_t mfqi_find_log_start(const mfq_reader *r) {
     int64_t length = r->info.segment_length;
     if (r->is_attached || mfqi_is_cold_block_valid(r)) {
@@ -490,6 +491,9 @@ int64_t mfqi_find_log_start(const mfq_reader *r) {
     }
     struct record removed = read_record(r, "offset/log-start");
     struct record checkpoint = read_record(r, "offset/producer.checkpoint");
+    errno = removed.error != 0 ? removed.error : checkpoint.error;
+    if (errno != 0)
+        return -1;
     int64_t least = removed.is_there && removed.offset % length == 0 ? removed.offset : 0;
     int64_t at = checkpoint.offset;
     if (!checkpoint.is_there) {
@@ -560,11 +564,12 @@ static mfq_status enter(const mfq_reader *r, struct place *p, mfq_error *error) 
         mfqi_sleep_ms(1);
     }
     int64_t log_start = mfqi_find_log_start(r);
-    if (start < log_start) {
-        mfqi_close_fd(r, &fd);
-        return mfqi_fail(error, MFQ_E_OUT_OF_RANGE, p->offset,
-            "The messages here were removed: offset=%lld, logStart=%lld, path=%.90s.", (long long)p->offset,
+    if (start < log_start || log_start < 0) {
+        mfq_status refused = log_start < 0 ? mfqi_fail_disk(r, error, p->offset, "offset") : mfqi_fail(error, MFQ_E_OUT_OF_RANGE,
+            p->offset, "The messages here were removed: offset=%lld, logStart=%lld, path=%.90s.", (long long)p->offset,
             (long long)log_start, r->path);
+        mfqi_close_fd(r, &fd);
+        return refused;
     }
     if (fd < 0)
         return MFQ_EMPTY;
@@ -917,6 +922,8 @@ mfq_status mfqi_find_start(const mfq_reader *r, int64_t start, int64_t *offset, 
     if (start == MFQ_LATEST)
         return find_latest(r, offset, error);
     *offset = start == MFQ_EARLIEST ? mfqi_find_log_start(r) : start;
+    if (*offset < 0)
+        return mfqi_fail_disk(r, error, -1, "offset");
     mfq_status status = start == MFQ_EARLIEST ? MFQ_OK : mfqi_is_frame_start(r, start, error);
     return status != MFQ_EMPTY ? status : mfqi_fail(error, MFQ_E_OUT_OF_RANGE, start,
         "The offset is neither a frame's start nor the tail: offset=%lld, path=%.110s.", (long long)start, r->path);

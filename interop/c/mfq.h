@@ -83,7 +83,7 @@ typedef struct mfq_info {
     int64_t segment_length;
     uint64_t fingerprint;      /* of the struct's layout; 0 for messages */
     uint8_t store_id[16];
-    int64_t first;             /* where the log starts now */
+    int64_t first;             /* where the log starts now; -1 when that cannot be read */
 } mfq_info;
 
 /* Opens a store for reading. It takes no name and leaves no trace. `start` is an offset, MFQ_EARLIEST or MFQ_LATEST. */

@@ -116,6 +116,22 @@ public sealed class CReaderTests() : ReaderContract(followCount: 5000, roomCount
     }
 
     /// <summary>
+    /// Without a control page, a record of the log's start that could not be opened counted as none: the reader began at messages
+    /// that had been removed.
+    /// </summary>
+    [Fact]
+    public void Open_LogStartCannotBeRead_SaysSo()
+    {
+        Assert.SkipUnless(InteropTools.Has("strace"), "strace is not installed");
+        using ChildProcess run = ChildProcess.Start(new ProcessStartInfo("strace", [
+            "-qq", "-o", "/dev/null", "-P", "offset/log-start", "-e", "trace=openat", "-e", "inject=openat:error=EMFILE",
+            CLibrary.Fast, "dump", Path.Combine(Vectors.Folder, "trimmed-without-control"),
+        ]));
+        run.ExpectExit();
+        Assert.Equal(["open disk"], run.Lines.Skip(1));
+    }
+
+    /// <summary>
     /// Alone in a store that had no checkpoint for long it walked as long as that took, with `open` held: others gave up after
     /// 30 s, and said that the store was in use.
     /// </summary>
