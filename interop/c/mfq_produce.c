@@ -695,6 +695,12 @@ static mfq_status claim_frame(mfq_producer *p, uint32_t length, uint64_t *claim,
         }
         if (header == 0 && (is_passed(p) || !is_blank(lane, r->info.segment_length))) {
             header = load_header(lane);
+            if (header == 0) {
+                /* A processor of arm64 without LSE may show a payload before its claim. */
+                MFQ_STEP("PayloadMet");
+                mfqi_sleep_ms(1);
+                header = load_header(lane);
+            }
             if (header == 0)
                 return mfqi_corrupt(r, lane, error, "messages are missing");
         }

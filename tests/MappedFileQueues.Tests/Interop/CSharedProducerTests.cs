@@ -120,6 +120,34 @@ public sealed class CSharedProducerTests
             .Select(text => text.Split(' ')[1]));
     }
 
+    /// <summary>
+    /// A processor of arm64 without LSE may show a payload before its claim, since nothing orders the two there. Another producer
+    /// that met it told that messages are missing.
+    /// </summary>
+    [Fact]
+    public void Produce_PayloadIsSeenBeforeItsClaim_LooksAgain()
+    {
+        using var store = new TempStore();
+        using MappedFileQueue queue = InteropStore.Open(store);
+        _ = queue.Producer;
+        Write(8, [0xAA]);
+        using ChildProcess late = CLibrary.StartStopping("PayloadMet", 1, "append", store.StorePath, "shared");
+        late.Input.WriteLine("1 8");
+        late.Input.Flush();
+        Eventually.Equal(true, () => ProcFiles.IsStopped(late.Id));
+        Write(0, [8, 0, 0, 0x20]);
+        late.Continue();
+        late.WaitForLine("ok");
+
+        void Write(long position, byte[] bytes)
+        {
+            using var file = new FileStream(
+                store.PathOf("commitlog", "00000000000000000000.log"), FileMode.Open, FileAccess.Write, FileShare.ReadWrite);
+            file.Position = position;
+            file.Write(bytes);
+        }
+    }
+
     [Theory]
     [InlineData("shared-group")]
     [InlineData("exclusive-group")]
