@@ -15,6 +15,8 @@ internal static class RaceVerb
         ["claim-published-as-it-times-out"] = DisposeRaces.ClaimPublishedAsItTimesOut,
         ["span-after-move"] = SpanMoves.SpanAfterMove,
         ["span-after-move-and-dispose"] = SpanMoves.SpanAfterMoveAndDispose,
+        ["span-after-others-copies"] = SpanMoves.SpanAfterOthersCopies,
+        ["span-after-other-forgets"] = SpanMoves.SpanAfterOtherForgets,
         ["fill-shared"] = path => OwnDisposes.InFill(path, ProducerMode.Shared),
         ["fill-exclusive"] = path => OwnDisposes.InFill(path, ProducerMode.Exclusive),
         ["batch-shared"] = path => OwnDisposes.InBatch(path, ProducerMode.Shared),

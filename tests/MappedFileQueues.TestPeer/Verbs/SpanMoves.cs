@@ -67,6 +67,85 @@ internal static class SpanMoves
         RaceVerb.Expect(Mappings(path) == 0, "nothing is mapped after the threads' next calls");
     }
 
+    /// <summary>
+    /// A second thread takes over and copies messages up to the next segment, then a third one takes over. A copy is nobody's
+    /// span: it counted as the first thread's, in whose place it was kept.
+    /// </summary>
+    public static void SpanAfterOthersCopies(string path)
+    {
+        using var queue = new MappedFileQueue<Guid>(new MappedFileQueueOptions { StorePath = path, SegmentSize = 64 * 1024 });
+        var first = Guid.NewGuid();
+        for (int i = 0; i < 5000; i++)
+            queue.Producer.Produce(first);
+        MappedFileConsumer<Guid> consumer = queue.Consumer;
+        ref readonly Guid span = ref consumer.Peek();
+        Elsewhere(() =>
+        {
+            do
+                consumer.Commit();
+            while (consumer.TryConsume(out _) && consumer.Offset < 64 * 1024);
+        });
+        Elsewhere(consumer.Advance);
+        RaceVerb.Expect(span == first, "the message is there until this thread's next call");
+    }
+
+    /// <summary>
+    /// A second thread reads while the first deserializes, and the consumer ends. The first thread then forgot the span of the
+    /// second, and its next call unmapped it.
+    /// </summary>
+    public static void SpanAfterOtherForgets(string path)
+    {
+        Fill(path);
+        using MappedFileQueue queue = RaceVerb.Open(path);
+        MappedFileConsumer consumer = queue.Consumer;
+        using var goes = new ManualResetEventSlim();
+        using var hasSpan = new ManualResetEventSlim();
+        Exception? failure = null;
+        var second = new Thread(() =>
+        {
+            try
+            {
+                ReadOnlySpan<byte> span = consumer.Consume();
+                hasSpan.Set();
+                goes.Wait();
+                RaceVerb.Expect(IsWhole(span, 1), "the span is whole until its thread's next call");
+                RaceVerb.ExpectDisposed(() => consumer.Consume());
+            }
+            catch (Exception error)
+            {
+                failure = error;
+            }
+        });
+        int length = consumer.ConsumeAsync(new Interrupted(() =>
+        {
+            second.Start();
+            hasSpan.Wait();
+            Elsewhere(consumer.Dispose);
+        })).AsTask().Result;
+        RaceVerb.Expect(length == Length, "the message of the first thread");
+        RaceVerb.ExpectDisposed(consumer.Commit);
+        goes.Set();
+        second.Join();
+        RaceVerb.Expect(failure is null, $"no failure of the second thread: {failure}");
+        RaceVerb.Expect(Mappings(path) == 0, "nothing is mapped after the threads' next calls");
+    }
+
+    private static void Elsewhere(Action call)
+    {
+        var thread = new Thread(() => call());
+        thread.Start();
+        thread.Join();
+    }
+
+    private sealed class Interrupted(Action meanwhile) : IMessageDeserializer<int>
+    {
+        public int Deserialize(ReadOnlySpan<byte> message)
+        {
+            meanwhile();
+            return message.Length;
+        }
+    }
+
     /// <summary>Two messages that lie in segments of their own; the producer has left both.</summary>
     private static long Fill(string path)
     {

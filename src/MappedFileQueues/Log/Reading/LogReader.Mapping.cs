@@ -150,15 +150,14 @@ internal sealed unsafe partial class LogReader
         if (!Take(stack))
             throw new InvalidOperationException("Two threads call a consumer or reader at once; this call did nothing: "
                 + $"offset={Offset}, path={log.Path}. Let them take turns, or open one for each thread under its own name.");
-        if (IsClosed)
-            return;
         EndSpansOf(Owner);
-        if (!MayHaveSpanOfOther)
+        if (IsClosed || !MayHaveSpanOfOther)
             return;
-        EndSpansOf(_spanOwner);
         KeepForOther(_segmentOfSpan);
         if (HasMessage)
             KeepForOther(_segment);
+        // The span is kept. What is read from here on, and perhaps copied out, is not that thread's.
+        _spanOwner = null;
     }
 
     /// <summary>

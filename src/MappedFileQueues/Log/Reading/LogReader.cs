@@ -273,11 +273,14 @@ internal sealed unsafe partial class LogReader(
         EndCall();
     }
 
-    /// <summary>The span was copied, and no thread holds it any longer.</summary>
+    /// <summary>This thread's span was copied. Another thread may have read since then, and holds its own.</summary>
     public void ForgetSpan()
     {
         BeginCall();
-        _spanOwner = null;
+        if (_spanOwner == Owner)
+            _spanOwner = null;
+        if (IsClosed)
+            ReleaseOrphan();
         EndCall();
     }
 

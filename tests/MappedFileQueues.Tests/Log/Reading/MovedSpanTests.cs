@@ -8,11 +8,13 @@ public sealed class MovedSpanTests
 {
     /// <summary>
     /// Rewind, AdjustOffset and the seeks unmapped the segment of the message in hand, whose span is valid until the next read:
-    /// reading it killed the process. So this is a child.
+    /// reading it killed the process. So this is a child. Other threads that took the consumer over did the same.
     /// </summary>
     [Theory]
     [InlineData("span-after-move")]
     [InlineData("span-after-move-and-dispose")]
+    [InlineData("span-after-others-copies")]
+    [InlineData("span-after-other-forgets")]
     public void Move_SpanIsOut_StaysReadableUntilTheNextRead(string name)
     {
         Assert.SkipUnless(OperatingSystem.IsLinux(), "What a process has mapped is read from /proc.");
