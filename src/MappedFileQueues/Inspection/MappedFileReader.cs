@@ -25,10 +25,10 @@ public sealed class MappedFileReader : IDisposable
     private readonly LogReader _reader;
     private readonly CorruptionPolicy _corruption;
     private readonly Lock _waiting = new();
+    private readonly Lock _disposing = new();
     private ReaderWait? _wait;
     private bool _hasTriedToWait;
-    private int _disposed;
-    private volatile bool _hasEnded;
+    private bool _disposed;
     private long _checkedPlaceAt;
 
     /// <summary>Takes ownership of the store, unless it throws.</summary>
@@ -245,20 +245,23 @@ public sealed class MappedFileReader : IDisposable
     /// </summary>
     public void Dispose()
     {
-        if (Interlocked.Exchange(ref _disposed, 1) != 0)
+        // A second caller returns only after the first.
+        lock (_disposing)
         {
-            // It may be the thread that held the span, which the end on another thread has left to it.
-            if (_hasEnded)
+            if (_disposed)
+            {
+                // It may be the thread that held the span, which the end on another thread has left to it.
                 _reader.ReleaseOrphan();
-            return;
-        }
+                return;
+            }
 
-        lock (_waiting)
-            _wait?.Dispose();
-        _reader.Close(static () => { });
-        _reader.ReleaseOrphan();
-        _store.Dispose();
-        _hasEnded = true;
+            _disposed = true;
+            lock (_waiting)
+                _wait?.Dispose();
+            _reader.Close(static () => { });
+            _reader.ReleaseOrphan();
+            _store.Dispose();
+        }
     }
 
     internal void ThrowIfOther(int structSize, ulong fingerprint)
@@ -308,7 +311,7 @@ public sealed class MappedFileReader : IDisposable
     {
         lock (_waiting)
         {
-            PublicNames.ThrowIfDisposed(_disposed != 0, PublicNames.Reader);
+            PublicNames.ThrowIfDisposed(_disposed, PublicNames.Reader);
             if (!_hasTriedToWait)
                 _wait = ReaderWait.TryOpen(_store.Directory);
             _hasTriedToWait = true;

@@ -126,6 +126,36 @@ public sealed class MovedSpanTests
         AssertNothingMapped(store.StorePath);
     }
 
+    /// <summary>
+    /// The thread that holds the message disposed the reader while another one was ending it: each left the mapping to the other,
+    /// and it stayed for the life of the process.
+    /// </summary>
+    [Fact]
+    public void Dispose_WhileTheReaderEndsElsewhere_NothingStaysMapped()
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "What a process has mapped is read from /proc.");
+        using TempStore store = new();
+        using (var queue = new MappedFileQueue(new MappedFileQueueOptions { StorePath = store.StorePath, SegmentSize = 4096 }))
+            queue.Producer.Produce([1]);
+        for (int round = 0; round < 300; round++)
+        {
+            MappedFileReader reader = MappedFileReader.Open(store.StorePath);
+            Assert.True(reader.TryRead(out _));
+            using var start = new Barrier(2);
+            BackgroundCall elsewhere = BackgroundCall.Start(() =>
+            {
+                start.SignalAndWait();
+                reader.Dispose();
+            });
+            start.SignalAndWait();
+            Thread.SpinWait(round % 100 * 20);
+            reader.Dispose();
+            elsewhere.Join();
+        }
+
+        AssertNothingMapped(store.StorePath);
+    }
+
     private static void AssertNothingMapped(string path) =>
         Assert.DoesNotContain(File.ReadLines("/proc/self/maps"), line => line.Contains(path, StringComparison.Ordinal));
 }
