@@ -534,8 +534,6 @@ internal sealed unsafe partial class GroupMember
         {
             if (!TryStepOver(lease, message, error))
                 throw;
-            // The copy is there before it is verified.
-            value = default;
             return false;
         }
     }

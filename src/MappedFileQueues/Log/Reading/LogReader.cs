@@ -371,12 +371,19 @@ internal sealed unsafe partial class LogReader(
         return length;
     }
 
-    /// <summary>As <see cref="TryCopyFixed"/>, for a message with a header block.</summary>
+    /// <summary>
+    /// As <see cref="TryCopyFixed"/>, for a message with a header block. Comes after that: when this returns false too, what that
+    /// has copied and not verified is cleared.
+    /// </summary>
     [MethodImpl(MethodImplOptions.AggressiveInlining)]
     public bool TryCopyExtended(ref byte destination, int length)
     {
         if (!TryReadExtended(out byte* payload, out int found) || found != length)
+        {
+            Unsafe.InitBlockUnaligned(ref destination, 0, (uint)length);
             return false;
+        }
+
         Unsafe.CopyBlockUnaligned(ref destination, ref *payload, (uint)length);
         return true;
     }

@@ -30,6 +30,40 @@ public sealed class BatchErrorTests : IDisposable
         Assert.Equal(Enumerable.Range(0, DamagedNumber).Select(i => (long)i), taken[..DamagedNumber]);
     }
 
+    /// <summary>
+    /// A message is copied before its checksum is compared. The copy of a damaged one stayed where the caller had asked for it.
+    /// </summary>
+    [Theory]
+    [InlineData("Consumer.ConsumeBatch")]
+    [InlineData("Consumer.TryConsume")]
+    [InlineData("Consumer.TryConsume timed")]
+    [InlineData("Member.ConsumeBatch")]
+    [InlineData("Member.TryConsume")]
+    public void Consume_Damage_HandsOutNothingOfIt(string call)
+    {
+        using MappedFileQueue<long> queue = Open(CorruptionPolicy.Throw);
+        using MappedFileConsumer<long> consumer = queue.OpenConsumer("one");
+        using MappedFileGroupMember<long> member = queue.OpenGroupMember("group");
+        long[] taken = new long[Count];
+        Array.Fill(taken, -1);
+        if (!call.EndsWith("Batch", StringComparison.Ordinal))
+        {
+            Assert.Equal(DamagedNumber, consumer.ConsumeBatch(taken.AsSpan(0, DamagedNumber)));
+            Assert.Equal(DamagedNumber, member.ConsumeBatch(taken.AsSpan(0, DamagedNumber), new long[DamagedNumber]));
+        }
+
+        Assert.Throws<QueueCorruptException>(() => _ = call switch
+        {
+            "Consumer.ConsumeBatch" => consumer.ConsumeBatch(taken) > 0,
+            "Consumer.TryConsume" => consumer.TryConsume(out taken[DamagedNumber]),
+            "Consumer.TryConsume timed" => consumer.TryConsume(out taken[DamagedNumber], TimeSpan.FromSeconds(1)),
+            "Member.ConsumeBatch" => member.ConsumeBatch(taken, new long[Count]) > 0,
+            _ => member.TryConsume(out taken[DamagedNumber]),
+        });
+
+        Assert.Contains(taken[DamagedNumber], new long[] { 0, -1 });
+    }
+
     [Fact]
     public void ConsumeBatch_HandlerThrows_TheRepeatedCallGivesAll()
     {
