@@ -63,6 +63,55 @@ public sealed class HalfDeletedTests : IDisposable
         Refusal.MakeStore(link);
     }
 
+    /// <summary>
+    /// Before a segment gets its name, its maker looks whether another store is in the folder by now. A link in the path is no
+    /// other store, until it leads to one: that one gets nothing, and neither does the one that is no longer there.
+    /// </summary>
+    [Theory]
+    [InlineData(ProducerMode.Shared)]
+    [InlineData(ProducerMode.Exclusive)]
+    public void Produce_StoreBehindALink_RollsUntilTheLinkLeadsElsewhere(ProducerMode mode)
+    {
+        const int Count = 50;
+        string real = Path.Combine(_temp.Root, "real");
+        string other = Path.Combine(_temp.Root, "other");
+        string link = Path.Combine(_temp.Root, "link");
+        Directory.CreateDirectory(real);
+        Directory.CreateSymbolicLink(link, "real");
+        Refusal.MakeStore(other);
+        string[] others = Segments(other);
+        byte[] message = new byte[1000];
+        using (var queue = new MappedFileQueue(
+            new MappedFileQueueOptions { StorePath = link, SegmentSize = 4096, ProducerMode = mode }))
+        {
+            for (int i = 0; i < Count; i++)
+                queue.Producer.Produce(message);
+            Assert.True(Segments(real).Length >= Count / 4);
+            Directory.Delete(link);
+            Directory.CreateSymbolicLink(link, "other");
+
+            Assert.Throws<QueueDeletedException>(() =>
+            {
+                for (int i = 0; i < 100 * Count; i++)
+                    queue.Producer.Produce(message);
+            });
+        }
+
+        Assert.Equal(others, Segments(other));
+        using var again = new MappedFileQueue(new MappedFileQueueOptions { StorePath = real, SegmentSize = 4096 });
+        int count = 0;
+        for (; again.Consumer.TryConsume(out ReadOnlySpan<byte> found); count++)
+        {
+            Assert.Equal(message, found);
+            again.Consumer.Commit();
+        }
+
+        Assert.True(count >= Count);
+
+        static string[] Segments(string path) =>
+            [.. Directory.GetFiles(Path.Combine(path, "commitlog")).Select(file => Path.GetFileName(file)).Order()];
+    }
+
     /// <summary>The opener that makes nothing looks twice; a deletion ended in between.</summary>
     [Fact]
     public void Open_StoreIsDeletedBetweenTheLooks_MakesNone()
