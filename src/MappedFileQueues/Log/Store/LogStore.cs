@@ -46,6 +46,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         _attached = attached;
         _metaLock = metaLock;
         _metaWatch = metaWatch;
+        Producers = new OwnProducers((Meta.StoreId, metaWatch.Identity));
         Wake = new WakeSignal(Os, Control);
         FlushWake = new WakeSignal(Os, Control, Control.FlushWakeSequence, Control.FlushWaiterFlag);
         CapacityWake = new WakeSignal(Os, Control, Control.CapacityWakeSequence, Control.CapacityWaiterFlag);
@@ -91,7 +92,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     public ClaimRepair Claims { get; }
 
-    public OwnProducers Producers { get; } = new();
+    public OwnProducers Producers { get; }
 
     /// <summary>
     /// The policy keeps so little that a segment is used again before it would be written back: nothing is written before a flush
@@ -151,15 +152,19 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     {
         if (Producers.Own(claim))
         {
-            Producers.ThrowIfOwnClaimIsOpen();
+            Producers.ThrowIfOwnClaimIsOpen(claim);
             // The claim of another thread of this queue.
             // P3 acquire: whether it was published meanwhile; pairs with P3 full in SharedAppender.
             return SharedWord.ReadAcquire(header) != claim;
         }
 
-        return IsDamage(header, claim, offset)
-            ? throw Corrupt(offset, claim)
-            : Claims.TryRepair(header, claim, offset);
+        if (IsDamage(header, claim, offset))
+            throw Corrupt(offset, claim);
+        if (Claims.TryRepair(header, claim, offset))
+            return true;
+        // It may be one of this thread all the same, by another queue on the store.
+        Producers.ThrowIfOwnClaimIsOpen(claim);
+        return false;
     }
 
     /// <summary>
