@@ -89,9 +89,13 @@ public sealed class MappedFileConsumer<T> : IMappedFileConsumer<T>, IDisposable
     /// <param name="timeout">How long to wait; may be infinite.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Whether there was a message.</returns>
+    /// <exception cref="ArgumentOutOfRangeException">The time-out is negative and not infinite.</exception>
     /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
-    public bool TryConsume(out T message, TimeSpan timeout, CancellationToken cancellationToken = default) =>
-        _reader.TryCopyInCall(out message) || Wait(timeout, cancellationToken, out message);
+    public bool TryConsume(out T message, TimeSpan timeout, CancellationToken cancellationToken = default)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
+        return _reader.TryCopyInCall(out message) || Wait(timeout, cancellationToken, out message);
+    }
 
     /// <summary>
     /// Waits for the next message and returns it in place. It is valid until Commit, Advance, the next read or Dispose.

@@ -103,7 +103,6 @@ internal sealed unsafe partial class GroupMember
 
     private bool TryWait(int countMax, TimeSpan timeout, CancellationToken cancellationToken, out GroupLease lease)
     {
-        ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
         _reader.TakeFromEnded();
         if (timeout == TimeSpan.Zero)
         {

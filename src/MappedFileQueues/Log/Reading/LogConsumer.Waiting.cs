@@ -40,7 +40,6 @@ internal sealed unsafe partial class LogConsumer
     /// <summary>Spins, then performs the waiter's steps of <see cref="WakeSignal"/>.</summary>
     private bool TryWaitLong(TimeSpan timeout, CancellationToken cancellationToken, out byte* payload, out int length)
     {
-        ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
         // A Shared producer's open claim is in the log, and the reader meets it there. An Exclusive one's is not: the wait would
         // never end.
         if (Store.Settings.Exclusive)

@@ -97,9 +97,13 @@ public sealed class MappedFileGroupMember : IDisposable
     /// <param name="timeout">How long to wait; may be infinite.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Whether there was a message.</returns>
+    /// <exception cref="ArgumentOutOfRangeException">The time-out is negative and not infinite.</exception>
     /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
-    public bool TryConsume(out ReadOnlySpan<byte> message, TimeSpan timeout, CancellationToken cancellationToken = default) =>
-        TryGet(timeout, cancellationToken, out message);
+    public bool TryConsume(out ReadOnlySpan<byte> message, TimeSpan timeout, CancellationToken cancellationToken = default)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
+        return TryGet(timeout, cancellationToken, out message);
+    }
 
     /// <summary>
     /// Waits for one message, then enumerates those that are there, each in place. The next Consume ends it. A message that came

@@ -80,9 +80,13 @@ public sealed class MappedFileGroupMember<T> : IDisposable
     /// <param name="timeout">How long to wait; may be infinite.</param>
     /// <param name="cancellationToken">Ends the wait.</param>
     /// <returns>Whether there was a message.</returns>
+    /// <exception cref="ArgumentOutOfRangeException">The time-out is negative and not infinite.</exception>
     /// <exception cref="OperationCanceledException">Cancelled while waiting.</exception>
-    public bool TryConsume(out T message, TimeSpan timeout, CancellationToken cancellationToken = default) =>
-        _core.TryTake(timeout, cancellationToken, out message);
+    public bool TryConsume(out T message, TimeSpan timeout, CancellationToken cancellationToken = default)
+    {
+        ArgumentOutOfRangeException.ThrowIfLessThan(timeout, Timeout.InfiniteTimeSpan);
+        return _core.TryTake(timeout, cancellationToken, out message);
+    }
 
     /// <summary>
     /// Waits for one message and takes all that are there. A message that came back comes alone, so that one that ends its
