@@ -219,11 +219,11 @@ internal abstract class BridgeLoop
             return IsGood && _options.TimeProvider.GetElapsedTime(_goodSince) >= _options.BackOffMax;
     }
 
-    /// <summary>Random, so that several that stand by do not come at once.</summary>
+    /// <summary>Random, so that several that stand by do not come at once: once to twice as long, or below the limit.</summary>
     private TimeSpan FindLookPause(TimeSpan least)
     {
-        TimeSpan pause = least * (1 + Random.Shared.NextDouble());
-        return pause < _options.BackOffMax ? pause : _options.BackOffMax;
+        TimeSpan half = least * 2 < _options.BackOffMax ? least : _options.BackOffMax / 2;
+        return half * (1 + Random.Shared.NextDouble());
     }
 
     private bool IsTransient(Exception error) =>

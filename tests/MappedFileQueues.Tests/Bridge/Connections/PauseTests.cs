@@ -70,6 +70,26 @@ public sealed class PauseTests
         Assert.All(_clock.Pauses, pause => Assert.InRange(pause, TimeSpan.FromSeconds(1), TimeSpan.FromSeconds(2)));
     }
 
+    /// <summary>
+    /// With a longest pause of a second or less each standby looked after exactly that time: those that lost one lock together
+    /// came together ever after.
+    /// </summary>
+    [Fact]
+    public async Task Run_AnotherHasTheLockAndPausesAreShort_LooksAtRandomTimes()
+    {
+        StreamForwarderOptions options = Options();
+        options.BackOffMax = TimeSpan.FromSeconds(1);
+        ScriptedLoop loop = new(options, static (_, attempt) =>
+        {
+            if (attempt < 20)
+                throw new LockHeldException("lock");
+        });
+        await loop.RunAsync(once: false, CancellationToken.None);
+
+        Assert.All(_clock.Pauses, pause => Assert.InRange(pause, options.BackOffMax / 2, options.BackOffMax));
+        Assert.InRange(_clock.Pauses.Distinct().Count(), 10, 19);
+    }
+
     private StreamForwarderOptions Options() => new()
     {
         StorePath = "store",
