@@ -93,6 +93,8 @@ internal sealed class LogFile : IDisposable
             }
             catch (Exception error) when (error is AppendFileException or ObjectDisposedException)
             {
+                // It never comes into the file, and an interrupt may end the wait for the lock.
+                isAccepted = false;
                 GiveUp(stream, error);
                 break;
             }

@@ -75,4 +75,50 @@ public sealed class LogInterruptTests : IDisposable
 
         Assert.Equal(logged, File.ReadAllLines(path).Length);
     }
+
+    /// <summary>
+    /// The disk refused the line, and the thread was interrupted while it waited to give the file up. It counted as written.
+    /// </summary>
+    [Fact]
+    public void Log_ThreadIsInterruptedAfterTheDiskFailed_LineIsWrittenOrCounted()
+    {
+        FaultyDisk disk = new();
+        string path = Path.Combine(_temp.Root, "app.log");
+        MappedFileLoggerOptions options = new()
+        {
+            Path = path,
+            File = new AppendFileOptions { Durability = AppendDurability.Group },
+            OnError = static _ => { },
+        };
+        using MappedFileLoggerProvider provider = new(options);
+        ILogger logger = provider.CreateLogger("C");
+        logger.LogInformation("made before");
+        options.Path = Path.Combine(_temp.Root, "other.log");
+        Thread changing = new(() => provider.File.TryChange(LogFileSettings.Of(options), out _));
+        Thread logging = new(() => logger.LogInformation("line"));
+        disk.Before = (call, name) =>
+        {
+            if (call == DiskCall.Write && Thread.CurrentThread == logging)
+            {
+                // The other thread has the lock, and closes the file, from here on.
+                changing.Start();
+                Eventually.True(() => provider.CurrentPath is null, "the other thread closes the file");
+                Thread.CurrentThread.Interrupt();
+                throw FaultyDisk.Broken(name);
+            }
+
+            if (call == DiskCall.Open && Thread.CurrentThread == changing)
+            {
+                Eventually.True(
+                    () => (logging.ThreadState & (ThreadState.WaitSleepJoin | ThreadState.Stopped)) != 0,
+                    "the thread waits for the lock, or has ended");
+            }
+        };
+        logging.Start();
+        logging.Join();
+        changing.Join();
+        provider.Dispose();
+
+        Assert.Equal(1, provider.LostLineCount + File.ReadAllLines(options.Path).Length);
+    }
 }
