@@ -252,10 +252,10 @@ internal sealed class LogFile : IDisposable
         {
             try
             {
-                AppendFileStream stream = OpenStream(path, settings);
+                // The timer first: a clock that throws leaves no file open.
                 if (inUse is not null)
-                    _returning = StartReturning(settings);
-                return stream;
+                    _returning ??= StartReturning(settings);
+                return OpenStream(path, settings);
             }
             catch (QueueInUseException error)
             {
@@ -267,6 +267,8 @@ internal sealed class LogFile : IDisposable
             }
         }
 
+        _returning?.Dispose();
+        _returning = null;
         _failedAt = settings.TimeProvider.GetTimestamp();
         return null;
     }

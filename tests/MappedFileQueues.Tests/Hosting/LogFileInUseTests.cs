@@ -85,6 +85,18 @@ public sealed class LogFileInUseTests : IDisposable
         Assert.Equal(_temp.PathOf("app.3.log"), provider.CurrentPath);
     }
 
+    /// <summary>The clock gave no timer for the return: the file beside stayed open, and held, for the process's life.</summary>
+    [Fact]
+    public void Open_FileIsHeldAndTheClockGivesNoTimer_LeavesNoFileOpen()
+    {
+        using AppendFileStream holder = new(FilePath);
+        MappedFileLoggerOptions options = new() { Path = FilePath, TimeProvider = new ClockWithoutTimers() };
+
+        Assert.Throws<NotSupportedException>(() => new MappedFileLoggerProvider(options));
+
+        new AppendFileStream(_temp.PathOf("app.2.log")).Dispose();
+    }
+
     /// <summary>Threads log all the while: what one of them wrote to one file and the next is all there, in its order.</summary>
     [Fact]
     public async Task Log_WhileTheFileChanges_NoLineIsLost()
@@ -184,4 +196,10 @@ public sealed class LogFileInUseTests : IDisposable
 
     private IEnumerable<string> Messages(string name) =>
         File.ReadAllLines(_temp.PathOf(name)).Select(line => line[(line.IndexOf("] ", StringComparison.Ordinal) + 2)..]);
+
+    private sealed class ClockWithoutTimers : TimeProvider
+    {
+        public override ITimer CreateTimer(TimerCallback callback, object? state, TimeSpan dueTime, TimeSpan period) =>
+            throw new NotSupportedException("There are no timers.");
+    }
 }
