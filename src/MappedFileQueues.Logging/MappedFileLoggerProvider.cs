@@ -52,6 +52,8 @@ public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternal
             if (name == optionsName)
                 Change(options);
         });
+        // They may have changed while the file was opened, of which nobody was told.
+        Change(monitor.Get(optionsName));
     }
 
     /// <summary>

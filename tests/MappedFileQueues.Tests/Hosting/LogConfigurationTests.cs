@@ -142,6 +142,17 @@ public sealed class LogConfigurationTests : IDisposable
         Assert.EndsWith("moved.log", files[^1], StringComparison.Ordinal);
     }
 
+    /// <summary>
+    /// A change that came while the file was opened, before the provider heard of changes, was missed until the next one.
+    /// </summary>
+    [Fact]
+    public void Create_OptionsChangeMeanwhile_TheLastOnesCount()
+    {
+        using MappedFileLoggerProvider provider = new(new ChangingOptions(FilePath, _temp.PathOf("moved.log")), "");
+
+        Assert.Equal(_temp.PathOf("moved.log"), provider.CurrentPath);
+    }
+
     public static TheoryData<string, string> Wrong() => new()
     {
         { "Format", "Jsn" },
@@ -221,4 +232,16 @@ public sealed class LogConfigurationTests : IDisposable
         new ServiceCollection()
             .AddLogging(logging => add(logging.AddConfiguration(_configuration.GetSection("Logging"))))
             .BuildServiceProvider();
+
+    /// <summary>Options that have another path each time that they are looked at; nobody is told.</summary>
+    private sealed class ChangingOptions(params string[] paths) : IOptionsMonitor<MappedFileLoggerOptions>
+    {
+        private int _count;
+
+        public MappedFileLoggerOptions CurrentValue => Get(null);
+
+        public MappedFileLoggerOptions Get(string? name) => new() { Path = paths[_count++] };
+
+        public IDisposable? OnChange(Action<MappedFileLoggerOptions, string?> listener) => null;
+    }
 }
