@@ -99,6 +99,7 @@ internal sealed class VolumeScanner(Volume volume, long start, long end, int rea
             {
                 // The first bytes of a magic may be at the very end of the window, but not at a multiple of 8.
                 at += Math.Max(NeedleLayout.Unit, window.Length & -NeedleLayout.Unit);
+                at = Math.Max(at, Volume.File.FindData(at) & -NeedleLayout.Unit);
                 continue;
             }
 

@@ -40,6 +40,13 @@ internal sealed class MemoryFile(string name) : PlatformFile
         return count;
     }
 
+    /// <summary>Zeros are holes.</summary>
+    public override long FindData(long offset)
+    {
+        int found = _bytes.AsSpan((int)Math.Min(offset, _bytes.Length)).IndexOfAnyExcept((byte)0);
+        return found < 0 ? long.MaxValue : offset + found;
+    }
+
     public override void WriteAt(ReadOnlySpan<byte> source, long position)
     {
         if (_bytes.Length < position + source.Length)
