@@ -53,6 +53,12 @@ internal static class RetentionCommand
             {
                 using StoreEngine queue = opening.Open(parsed, store);
                 queue.SetRetention(policy);
+                if (policy.MaxBytes < queue.Store.Meta.SegmentLength)
+                {
+                    ErrorLine.Write($"The newest segment stays, and is longer: maxBytes={policy.MaxBytes}, "
+                        + $"segmentSize={queue.Store.Meta.SegmentLength}.", ExitCodes.Success);
+                }
+
                 queue.ApplyRetention();
             }
 

@@ -33,6 +33,17 @@ public sealed class RetentionTests : IDisposable
         Assert.Equal(JsonValueKind.Null, none.GetProperty("maxBytes").ValueKind);
     }
 
+    /// <summary>Nobody was told that the store keeps more: the newest segment stays, whatever its length.</summary>
+    [Fact]
+    public void Retention_LessThanASegment_SaysWhatStays()
+    {
+        Produce();
+
+        Assert.Contains("maxBytes=1,", ToolRun.Of("retention", _temp.StorePath, "--max-bytes", "1").Expect(0).Error,
+            StringComparison.Ordinal);
+        Assert.Empty(ToolRun.Of("retention", _temp.StorePath, "--max-bytes", "1GiB").Expect(0).Error);
+    }
+
     /// <summary>The command showed the old policy, as if nothing had been asked for.</summary>
     [Fact]
     public void Retention_InfiniteAge_ReplacesThePolicy()
