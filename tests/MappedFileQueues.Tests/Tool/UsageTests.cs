@@ -218,3 +218,15 @@ public sealed class UsageTests : IDisposable
     private string[] InRoot(IEnumerable<string> arguments) =>
         [.. arguments.Select(each => s_names.Contains(each) ? Path.Combine(_temp.Root, each) : each)];
 }
+    /// <summary>An export of an empty store is one too.</summary>
+    [Theory]
+    [InlineData("produce")]
+    [InlineData("import")]
+    public void ProduceOrImport_InputIsEmpty_MakesAnEmptyStore(string command)
+    {
+        string store = Path.Combine(_temp.Root, "new");
+        ToolRun.Of(command, store).Expect(0);
+
+        Assert.Contains("messages   0", ToolRun.Of("info", store).Expect(0).Text, StringComparison.Ordinal);
+    }
+
