@@ -7,9 +7,19 @@ internal static class NamedInput
     public const string Standard = "-";
 
     /// <summary>Opens it. The system's error for a directory, "access denied", sends the user to look at rights.</summary>
-    public static Stream Open(string path) => path == Standard ? OpenStandard()
-        : !Directory.Exists(path) ? File.OpenRead(path)
-        : throw new ToolException($"The input is a directory: path={SystemPath.Full(path)}. Name a file.");
+    public static Stream Open(string path)
+    {
+        try
+        {
+            return path == Standard ? OpenStandard()
+                : !Directory.Exists(path) ? File.OpenRead(path)
+                : throw new ToolException($"The input is a directory: path={SystemPath.Full(path)}. Name a file.");
+        }
+        catch (Exception error) when (error is IOException or UnauthorizedAccessException)
+        {
+            throw new ToolException($"{error.Message.TrimEnd('.')}. Correct the path, or give - for standard input.");
+        }
+    }
 
     /// <summary>
     /// Reads it. A read of a pipe or a terminal may wait for ever, so a signal ends the wait; the read itself continues on a

@@ -210,6 +210,8 @@ public sealed class UsageTests : IDisposable
     {
         string help = ToolRun.Of("--help").Expect(0).Text.ReplaceLineEndings(" ");
 
+    [InlineData("missing'. Correct the path, or give - for standard input.", "produce", "new", "--lines", "missing")]
+    [InlineData("below'. Correct the path, or give - for standard input.", "import", "new", "file/below")]
         Assert.All(["0 done", "1 failed", "2 wrong usage", "130", "143"],
             code => Assert.Contains(code, help, StringComparison.Ordinal));
     }
