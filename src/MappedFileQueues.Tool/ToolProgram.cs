@@ -65,34 +65,26 @@ internal static class ToolProgram
             // An option lacks its value, or the place is outside of the line: there is nothing to suggest.
             return ExitCodes.Success;
         }
-        catch (Exception exception) when (exception is IOException or UnauthorizedAccessException or ToolException)
-        {
-            return ErrorLine.Write(exception.Message, UsageErrors.FailureOf(parsed));
-        }
-        catch (ArgumentOutOfRangeException exception) when (
-            exception.ParamName == "value" && PlaceOf(exception).StartsWith("at System.", StringComparison.Ordinal))
-        {
-            // What .NET makes of EFBIG.
-            return ErrorLine.Write(
-                "A file would become longer than the limit of file sizes (ulimit -f) or the file system allows.",
-                UsageErrors.FailureOf(parsed));
-        }
-        catch (ArgumentException exception) when (IsOfTheLibrary(PlaceOf(exception)))
-        {
-            // The library refuses a value that only it can judge, such as one that does not fit the pack.
-            string message = exception.ParamName is null
-                ? exception.Message
-                : exception.Message.Replace($" (Parameter '{exception.ParamName}')", "", StringComparison.Ordinal);
-            return ErrorLine.Write(message, UsageErrors.FailureOf(parsed));
-        }
         catch (Exception exception)
         {
-            return ErrorLine.Write(
-                $"This is an error of mfq itself, please report it: {exception.GetType().Name}: {exception.Message} "
-                    + PlaceOf(exception),
-                UsageErrors.FailureOf(parsed));
+            return ErrorLine.Write(MessageOf(exception, PlaceOf(exception)), UsageErrors.FailureOf(parsed));
         }
     }
+
+    private static string MessageOf(Exception exception, string place) => exception switch
+    {
+        // The system names no file for standard output.
+        IOException when place.StartsWith("at System.ConsolePal.", StringComparison.Ordinal) =>
+            $"Standard output cannot be written: {exception.Message}. Make room, or redirect it elsewhere.",
+        IOException or UnauthorizedAccessException or ToolException => exception.Message,
+        // What .NET makes of EFBIG.
+        ArgumentOutOfRangeException { ParamName: "value" } when place.StartsWith("at System.", StringComparison.Ordinal) =>
+            "A file would become longer than the limit of file sizes (ulimit -f) or the file system allows.",
+        // The library refuses a value that only it can judge, such as one that does not fit the pack.
+        ArgumentException { ParamName: var name } when IsOfTheLibrary(place) =>
+            exception.Message.Replace($" (Parameter '{name}')", "", StringComparison.Ordinal),
+        _ => $"This is an error of mfq itself, please report it: {exception.GetType().Name}: {exception.Message} {place}",
+    };
 
     /// <summary>A write beyond `ulimit -f` shall fail; SIGXFSZ would end the process before that.</summary>
     private static PosixSignalRegistration? KeepErrorOfFileLimit()

@@ -180,6 +180,22 @@ public sealed class UsageTests : IDisposable
     [InlineData("structSize=8", "import", "new", "struct.jsonl")]
     [InlineData("missing", "replay", "missing", "new")]
     [InlineData("no such file", "pack", "add", "new", "missing")]
+    /// <summary>The error was "No space left on device" alone, which sent the user to look at the store's disk.</summary>
+    [Theory]
+    [InlineData("completion bash")]
+    [InlineData("consume s")]
+    [InlineData("info s --output json")]
+    public void AnyCommand_StandardOutputIsFull_TheErrorNamesIt(string command)
+    {
+        Assert.SkipUnless(OperatingSystem.IsLinux(), "/dev/full is Linux's.");
+        string store = Path.Combine(_temp.Root, "s");
+        ToolRun.Of("produce", store, "--messages", "1").Expect(0);
+        string script = $"exec dotnet exec \"$0\" {command.Replace(" s", $" '{store}'", StringComparison.Ordinal)} >/dev/full";
+
+        ToolRun.Start(new System.Diagnostics.ProcessStartInfo("bash", ["-c", script, Repository.ToolPath]), [])
+            .ExpectError("Standard output cannot be written", "No space left");
+    }
+
     [InlineData("left out", "pack", "add", "new", "link")]
     public void AnyCommand_InputCannotBeUsed_MakesNothing(string named, params string[] arguments)
     {
