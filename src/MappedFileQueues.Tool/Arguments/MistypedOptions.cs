@@ -46,7 +46,7 @@ internal static class MistypedOptions
         $"There is no option {word}.{NearestName.DidYouMean(word, known)}";
 
     /// <summary>The names of a command's options, and of those of the commands above it that it has too.</summary>
-    private static IEnumerable<string> OptionsOf(CommandResult command)
+    public static IEnumerable<string> OptionsOf(CommandResult command)
     {
         IEnumerable<Option> options = command.Command.Options;
         for (SymbolResult? above = command.Parent; above is CommandResult parent; above = parent.Parent)

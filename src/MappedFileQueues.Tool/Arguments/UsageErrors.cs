@@ -1,5 +1,5 @@
-using System.CommandLine.Invocation;
 using System.CommandLine.Parsing;
+using MappedFileQueues.Hosting.Settings;
 
 namespace MappedFileQueues.Tool.Arguments;
 
@@ -13,7 +13,7 @@ internal static class UsageErrors
     public static int Write(ParseResult parsed, IReadOnlyList<string> mistyped)
     {
         if (mistyped.Count == 0)
-            SuggestCorrections(parsed);
+            SuggestCorrection(parsed);
         foreach (string error in (mistyped.Count == 0 ? parsed.Errors.Select(Word) : mistyped).Distinct())
             ErrorLine.Write(error, ExitCodes.Usage);
         IEnumerable<string> names = NamesOf(parsed.CommandResult).Reverse();
@@ -29,29 +29,20 @@ internal static class UsageErrors
 
     private static bool IsCheck(ParseResult parsed) => parsed.CommandResult.Command.Name == CheckCommand.Name;
 
-    /// <summary>Suggests known words for an unknown one; the library finds them.</summary>
-    private static void SuggestCorrections(ParseResult parsed)
+    /// <summary>Suggests a command or an option for the first word that is none: those after it may be paths or values.</summary>
+    private static void SuggestCorrection(ParseResult parsed)
     {
-        if (parsed.Action is not ParseErrorAction action)
-            return;
-        action.ShowHelp = false;
-        using StringWriter suggestions = new();
-        parsed.Invoke(new InvocationConfiguration { Output = suggestions, Error = TextWriter.Null });
-        foreach (string suggestion in suggestions.ToString()
-            .Split("\n\n", StringSplitOptions.TrimEntries | StringSplitOptions.RemoveEmptyEntries))
-            ErrorLine.Write(suggestion, ExitCodes.Usage);
+        IEnumerable<string> known = parsed.CommandResult.Command.Subcommands.Select(each => each.Name)
+            .Concat(MistypedOptions.OptionsOf(parsed.CommandResult));
+        if (parsed.UnmatchedTokens is [var word, ..] && NearestName.Of(word, known) is { } nearest)
+            ErrorLine.Write($"There is no {word} here. Did you mean {nearest}?", ExitCodes.Usage);
     }
 
     /// <summary>The library's message, unless it names a .NET type, which means nothing to a user of the command line.</summary>
     private static string Word(ParseError error)
     {
-        string name = error.SymbolResult switch
-        {
-            OptionResult option => option.Option.Name,
-            ArgumentResult { Parent: OptionResult option } => option.Option.Name,
-            ArgumentResult argument => argument.Argument.Name,
-            _ => "",
-        };
+        string name = ((error.SymbolResult as OptionResult) ?? error.SymbolResult?.Parent as OptionResult)?.Option.Name
+            ?? (error.SymbolResult as ArgumentResult)?.Argument.Name ?? "";
         if (name.Length == 0 || !error.Message.Contains("'System.", StringComparison.Ordinal))
             return error.Message;
         string given = string.Join(' ', error.SymbolResult!.Tokens.Select(token => token.Value));

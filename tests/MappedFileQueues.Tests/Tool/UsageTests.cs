@@ -94,6 +94,9 @@ public sealed class UsageTests : IDisposable
     [InlineData("--lock-timeout", "produce", "s", "--messages", "1", "--lock-timeout", "72")]
     [InlineData("--max-age", "retention", "s", "--max-age", "0")]
     [InlineData("nonsense", "nonsense")]
+    [InlineData("Did you mean consume?", "consum", "s")]
+    [InlineData("Did you mean list?", "consumers", "lst", "s")]
+    [InlineData("Did you mean --count?", "consume", "s", "--cout", "1")]
     public void AnyCommand_WrongUsage_NamesItOnStandardErrorAndMakesNothing(string named, params string[] arguments)
     {
         ToolRun run = ToolRun.Of(InRoot(arguments)).Expect(2);
@@ -101,6 +104,8 @@ public sealed class UsageTests : IDisposable
         Assert.Empty(run.Text);
         Assert.Contains(named, run.Error, StringComparison.Ordinal);
         Assert.DoesNotContain("System.", run.Error, StringComparison.Ordinal);
+        // Once the nearest option to any word, such as the path after a mistyped command.
+        Assert.DoesNotContain("? -h", run.Error, StringComparison.Ordinal);
         Assert.All(run.Error.TrimEnd('\n').Split('\n'), line => Assert.StartsWith("mfq: ", line, StringComparison.Ordinal));
         Assert.Empty(Directory.EnumerateFileSystemEntries(_temp.Root));
     }
