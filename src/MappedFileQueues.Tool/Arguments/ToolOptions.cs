@@ -12,6 +12,9 @@ internal static class ToolOptions
 {
     private const string TimeForm = $"a time such as {Quantities.TimeForms}";
 
+    /// <summary>How much of a wrong value an error shows: as much as the longest name.</summary>
+    private const int ShownMax = 100;
+
     private static readonly TimeSpan s_waitMax = TimeSpan.FromHours(24);
 
     /// <summary>True if the option is given; takes no value.</summary>
@@ -142,7 +145,8 @@ internal static class ToolOptions
         if (parse(text) is { } value)
             return value;
         string name = result.Parent is OptionResult option ? option.Option.Name : result.Argument.Name;
-        result.AddError($"{name} is {expected}, not '{text}'.");
+        string shown = text.Length <= ShownMax ? text : $"{text[..ShownMax]}…";
+        result.AddError($"{name} is {expected}, not '{shown}'.");
         return default;
     }
 

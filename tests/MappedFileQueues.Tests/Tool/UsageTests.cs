@@ -110,6 +110,19 @@ public sealed class UsageTests : IDisposable
         Assert.Empty(Directory.EnumerateFileSystemEntries(_temp.Root));
     }
 
+    /// <summary>A value that is too long filled the screen.</summary>
+    [Theory]
+    [InlineData("consume", "s", "--consumer")]
+    [InlineData("consumers", "members", "s")]
+    [InlineData("produce", "s", "--segment-size")]
+    public void AnyCommand_ValueIsTooLong_ItsBeginIsShown(params string[] arguments)
+    {
+        ToolRun run = ToolRun.Of(InRoot([.. arguments, new string('x', 5000)])).Expect(2);
+
+        Assert.Contains(new string('x', 100) + "…'", run.Error, StringComparison.Ordinal);
+        Assert.InRange(run.Error.Length, 1, 400);
+    }
+
     /// <summary>
     /// What is no wrong usage but goes wrong is one line and exit code 1, whatever is in the place of a store.
     /// </summary>
