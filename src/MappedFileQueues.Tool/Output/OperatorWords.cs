@@ -58,6 +58,7 @@ internal static class OperatorWords
         (" (PositionInterval)", ""),
         ("StorePath is missing", "STORE is missing"),
         ("ConsumerName is ", "--consumer is "),
+        ("Stream is too long", "--stream is too long"),
         ("with AllowStaleValues the pack answers with what it knows", "with --allow-stale the pack answers with what it knows"),
     ];
 

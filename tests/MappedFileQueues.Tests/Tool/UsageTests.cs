@@ -180,24 +180,6 @@ public sealed class UsageTests : IDisposable
             .Expect(expectedCode);
     }
 
-    /// <summary>What begins with a dash can still be named.</summary>
-    [Fact]
-    public void PathOrValueThatBeginsWithADash_IsTakenWhereItIsMeant()
-    {
-        ToolRun.In(_temp.Root, [], "produce", "./--line", "--messages", "1", "--lock-timeout", "00:00:01").Expect(0);
-        ToolRun.In(_temp.Root, [], "info", "--", "--line").Expect(0);
-        ToolRun.In(_temp.Root, [], "pack", "add", "p", "--prefix=-x-", "./--line/queue.meta").Expect(0);
-        Assert.Contains("-x-queue.meta", ToolRun.In(_temp.Root, [], "pack", "list", "p").Text, StringComparison.Ordinal);
-    }
-
-    /// <summary>An input that cannot be used left an empty store, pack or directory.</summary>
-    [Theory]
-    [InlineData("does not fit", "produce", "new", "--messages", "1", "--size", "5000", "--segment-size", "4096")]
-    [InlineData("missing", "produce", "new", "--lines", "missing")]
-    [InlineData("does not fit", "import", "new", "long.jsonl", "--segment-size", "4096")]
-    [InlineData("structSize=8", "import", "new", "struct.jsonl")]
-    [InlineData("missing", "replay", "missing", "new")]
-    [InlineData("no such file", "pack", "add", "new", "missing")]
     /// <summary>The error was "No space left on device" alone, which sent the user to look at the store's disk.</summary>
     [Theory]
     [InlineData("completion bash")]
@@ -214,6 +196,26 @@ public sealed class UsageTests : IDisposable
             .ExpectError("Standard output cannot be written", "No space left");
     }
 
+    /// <summary>What begins with a dash can still be named.</summary>
+    [Fact]
+    public void PathOrValueThatBeginsWithADash_IsTakenWhereItIsMeant()
+    {
+        ToolRun.In(_temp.Root, [], "produce", "./--line", "--messages", "1", "--lock-timeout", "00:00:01").Expect(0);
+        ToolRun.In(_temp.Root, [], "info", "--", "--line").Expect(0);
+        ToolRun.In(_temp.Root, [], "pack", "add", "p", "--prefix=-x-", "./--line/queue.meta").Expect(0);
+        Assert.Contains("-x-queue.meta", ToolRun.In(_temp.Root, [], "pack", "list", "p").Text, StringComparison.Ordinal);
+    }
+
+    /// <summary>An input that cannot be used left an empty store, pack or directory.</summary>
+    [Theory]
+    [InlineData("does not fit", "produce", "new", "--messages", "1", "--size", "5000", "--segment-size", "4096")]
+    [InlineData("missing", "produce", "new", "--lines", "missing")]
+    [InlineData("missing'. Correct the path, or give - for standard input.", "produce", "new", "--lines", "missing")]
+    [InlineData("below'. Correct the path, or give - for standard input.", "import", "new", "file/below")]
+    [InlineData("does not fit", "import", "new", "long.jsonl", "--segment-size", "4096")]
+    [InlineData("structSize=8", "import", "new", "struct.jsonl")]
+    [InlineData("missing", "replay", "missing", "new")]
+    [InlineData("no such file", "pack", "add", "new", "missing")]
     [InlineData("left out", "pack", "add", "new", "link")]
     public void AnyCommand_InputCannotBeUsed_MakesNothing(string named, params string[] arguments)
     {
@@ -230,30 +232,6 @@ public sealed class UsageTests : IDisposable
         Assert.False(Path.Exists(Path.Combine(_temp.Root, "new")));
     }
 
-    /// <summary>The library took @orders for a file of arguments: "Access to the path … is denied".</summary>
-    [Fact]
-    public void NameThatBeginsWithAnAt_IsAName()
-    {
-        ToolRun.In(_temp.Root, "one\n"u8.ToArray(), "produce", "@orders").Expect(0);
-        ToolRun.In(_temp.Root, [], "info", "@orders").Expect(0);
-        Assert.True(Directory.Exists(Path.Combine(_temp.Root, "@orders")));
-    }
-
-    [Fact]
-    public void Help_OfTheTool_NamesEveryExitCode()
-    {
-        string help = ToolRun.Of("--help").Expect(0).Text.ReplaceLineEndings(" ");
-
-    [InlineData("missing'. Correct the path, or give - for standard input.", "produce", "new", "--lines", "missing")]
-    [InlineData("below'. Correct the path, or give - for standard input.", "import", "new", "file/below")]
-        Assert.All(["0 done", "1 failed", "2 wrong usage", "130", "143"],
-            code => Assert.Contains(code, help, StringComparison.Ordinal));
-    }
-
-    /// <summary>The arguments with the names as paths: the current directory is the whole process's.</summary>
-    private string[] InRoot(IEnumerable<string> arguments) =>
-        [.. arguments.Select(each => s_names.Contains(each) ? Path.Combine(_temp.Root, each) : each)];
-}
     /// <summary>An export of an empty store is one too.</summary>
     [Theory]
     [InlineData("produce")]
@@ -266,3 +244,32 @@ public sealed class UsageTests : IDisposable
         Assert.Contains("messages   0", ToolRun.Of("info", store).Expect(0).Text, StringComparison.Ordinal);
     }
 
+    /// <summary>The library took @orders for a file of arguments: "Access to the path … is denied".</summary>
+    [Fact]
+    public void NameThatBeginsWithAnAt_IsAName()
+    {
+        ToolRun.In(_temp.Root, "one\n"u8.ToArray(), "produce", "@orders").Expect(0);
+        ToolRun.In(_temp.Root, [], "info", "@orders").Expect(0);
+        Assert.True(Directory.Exists(Path.Combine(_temp.Root, "@orders")));
+    }
+
+    /// <summary>The error gave the name that the option has in C#.</summary>
+    [Fact]
+    public void BridgeForward_StreamNameIsTooLong_NamesTheOption() => Assert.Contains(
+        "--stream is too long",
+        ToolRun.Of("bridge", "forward", _temp.Root, "amqp://127.0.0.1:1", "--stream", new string('x', 300)).Expect(2).Error,
+        StringComparison.Ordinal);
+
+    [Fact]
+    public void Help_OfTheTool_NamesEveryExitCode()
+    {
+        string help = ToolRun.Of("--help").Expect(0).Text.ReplaceLineEndings(" ");
+
+        Assert.All(["0 done", "1 failed", "2 wrong usage", "130", "143"],
+            code => Assert.Contains(code, help, StringComparison.Ordinal));
+    }
+
+    /// <summary>The arguments with the names as paths: the current directory is the whole process's.</summary>
+    private string[] InRoot(IEnumerable<string> arguments) =>
+        [.. arguments.Select(each => s_names.Contains(each) ? Path.Combine(_temp.Root, each) : each)];
+}
