@@ -129,11 +129,13 @@ internal sealed unsafe partial class LogReader
     }
 
     /// <summary>
-    /// After the end: releases the mappings unless another thread holds a span. That one releases them inside its next call,
-    /// because no thread needs the memory any longer.
+    /// After the end: this thread's spans end. Releases the mappings unless another thread holds a span. That one releases them
+    /// inside its next call, because no thread needs the memory any longer.
     /// </summary>
     public void ReleaseOrphan()
     {
+        byte here;
+        EndSpansOf(owner: null, &here);
         if (!MayHaveSpanOfOther)
             ReleaseSegment();
     }
@@ -151,13 +153,18 @@ internal sealed unsafe partial class LogReader
             throw new InvalidOperationException("Two threads call a consumer or reader at once; this call did nothing: "
                 + $"offset={Offset}, path={log.Path}. Let them take turns, or open one for each thread under its own name.");
         EndSpansOf(Owner);
-        if (IsClosed || !MayHaveSpanOfOther)
+        if (IsClosed)
             return;
-        KeepForOther(_segmentOfSpan);
-        if (HasMessage)
-            KeepForOther(_segment);
-        // The span is kept. What is read from here on, and perhaps copied out, is not that thread's.
-        _spanOwner = null;
+        if (MayHaveSpanOfOther)
+        {
+            KeepForOther(_segmentOfSpan);
+            if (HasMessage)
+                KeepForOther(_segment);
+        }
+
+        // The span is kept, or over. What is read from here on, and perhaps copied out, is not that thread's.
+        if (_spanOwner != Owner)
+            _spanOwner = null;
     }
 
     /// <summary>
