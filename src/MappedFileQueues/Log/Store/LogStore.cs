@@ -46,7 +46,6 @@ internal sealed unsafe class LogStore : LogView, IDisposable
         _attached = attached;
         _metaLock = metaLock;
         _metaWatch = metaWatch;
-        Producers = new OwnProducers((Meta.StoreId, metaWatch.Identity));
         Wake = new WakeSignal(Os, Control);
         FlushWake = new WakeSignal(Os, Control, Control.FlushWakeSequence, Control.FlushWaiterFlag);
         CapacityWake = new WakeSignal(Os, Control, Control.CapacityWakeSequence, Control.CapacityWaiterFlag);
@@ -92,7 +91,7 @@ internal sealed unsafe class LogStore : LogView, IDisposable
 
     public ClaimRepair Claims { get; }
 
-    public OwnProducers Producers { get; }
+    public OwnProducers Producers { get; } = new();
 
     /// <summary>
     /// The policy keeps so little that a segment is used again before it would be written back: nothing is written before a flush
@@ -152,19 +151,15 @@ internal sealed unsafe class LogStore : LogView, IDisposable
     {
         if (Producers.Own(claim))
         {
-            Producers.ThrowIfOwnClaimIsOpen(claim);
+            Producers.ThrowIfOwnClaimIsOpen();
             // The claim of another thread of this queue.
             // P3 acquire: whether it was published meanwhile; pairs with P3 full in SharedAppender.
             return SharedWord.ReadAcquire(header) != claim;
         }
 
-        if (IsDamage(header, claim, offset))
-            throw Corrupt(offset, claim);
-        if (Claims.TryRepair(header, claim, offset))
-            return true;
-        // It may be one of this thread all the same, by another queue on the store.
-        Producers.ThrowIfOwnClaimIsOpen(claim);
-        return false;
+        return IsDamage(header, claim, offset)
+            ? throw Corrupt(offset, claim)
+            : Claims.TryRepair(header, claim, offset);
     }
 
     /// <summary>

@@ -13,6 +13,7 @@ namespace MappedFileQueues.Log.StoreFiles;
 internal sealed class MetaWatch : IDisposable
 {
     private readonly HeldDirectory _directory;
+    private readonly FileIdentity? _identity;
     private readonly PlatformFile? _file;
     private RecentLook _look;
 
@@ -20,18 +21,15 @@ internal sealed class MetaWatch : IDisposable
     {
         _directory = directory;
         _file = directory.Open(StoreNames.Meta, FileOpening.Read);
-        Identity = _file?.Identity;
-        if (Identity != default(FileIdentity))
+        _identity = _file?.Identity;
+        if (_identity != default(FileIdentity))
             return;
         _file?.Dispose();
         _file = null;
     }
 
-    /// <summary>The meta page's own; the default one where there are none.</summary>
-    public FileIdentity? Identity { get; }
-
     private bool IsUnchanged =>
-        Identity is not null && _directory.Identify(StoreNames.Meta) == Identity && _directory.IsStillInPlace;
+        _identity is not null && _directory.Identify(StoreNames.Meta) == _identity && _directory.IsStillInPlace;
 
     /// <summary>Throws when the store's folder was deleted or replaced under this queue.</summary>
     public void ThrowIfReplaced()

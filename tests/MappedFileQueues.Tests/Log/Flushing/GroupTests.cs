@@ -202,47 +202,6 @@ public sealed class GroupTests
         Assert.Equal(queue.ConfirmedOffset, queue.Producer.Offset);
     }
 
-    /// <summary>A second queue on the store, in the same process, did not know of the claim: its calls waited for ever.</summary>
-    [Theory]
-    [InlineData(ProducerMode.Shared, "Consume", false)]
-    [InlineData(ProducerMode.Shared, "Consume", true)]
-    [InlineData(ProducerMode.Shared, "Take", false)]
-    [InlineData(ProducerMode.Shared, "Produce", false)]
-    [InlineData(ProducerMode.Shared, "Produce", true)]
-    [InlineData(ProducerMode.Exclusive, "Consume", false)]
-    [InlineData(ProducerMode.Exclusive, "Take", false)]
-    public void Call_OwnClaimIsOpenOnAnotherQueue_IsRefused(ProducerMode mode, string call, bool portable)
-    {
-        using TempStore store = new();
-        PlatformScope.Use(portable);
-        var options = new MappedFileQueueOptions
-        {
-            StorePath = store.StorePath,
-            Durability = DurabilityLevel.Group,
-            ProducerMode = mode,
-        };
-        using var queue = new MappedFileQueue(options);
-        using var second = new MappedFileQueue(options);
-        using MappedFileConsumer consumer = second.OpenConsumer("one");
-        using MappedFileGroupMember member = second.OpenGroupMember("group");
-        MappedFileProducer? producer = mode == ProducerMode.Shared ? second.Producer : null;
-        using var limit = new CancellationTokenSource();
-        using (MessageClaim claim = queue.Producer.DangerousClaim(8))
-        {
-            limit.CancelAfter(TimeSpan.FromSeconds(5));
-            Assert.Throws<InvalidOperationException>(() => call switch
-            {
-                "Consume" => consumer.Consume(limit.Token).Length,
-                "Take" => member.Consume(limit.Token).Length,
-                _ => producer!.Produce("x"u8, new ProduceOptions { CancellationToken = limit.Token }),
-            });
-        }
-
-        queue.Producer.Produce("y"u8);
-        Assert.Equal("y"u8, consumer.Consume());
-        Assert.Equal("y"u8, member.Consume());
-    }
-
     [Fact]
     public async Task Dispose_DuringAGroupWait_ComesToAnEnd()
     {
