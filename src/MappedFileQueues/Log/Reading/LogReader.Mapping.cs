@@ -136,7 +136,8 @@ internal sealed unsafe partial class LogReader
     {
         byte here;
         EndSpansOf(owner: null, &here);
-        if (!MayHaveSpanOfOther)
+        // While a wait owns the reader, its thread reads; the end releases them after the wait.
+        if (!HasBar(BarAwaited) && !MayHaveSpanOfOther)
             ReleaseSegment();
     }
 
@@ -154,7 +155,12 @@ internal sealed unsafe partial class LogReader
                 + $"offset={Offset}, path={log.Path}. Let them take turns, or open one for each thread under its own name.");
         EndSpansOf(Owner);
         if (IsClosed)
+        {
+            // The end may not have come to it yet: nothing is read in this call.
+            _bound = null;
             return;
+        }
+
         if (MayHaveSpanOfOther)
         {
             KeepForOther(_segmentOfSpan);
