@@ -9,7 +9,7 @@ namespace MappedFileQueues.Bench;
 /// <summary>What is measured together, under which names, and how.</summary>
 /// <param name="Names">What it yields.</param>
 /// <param name="Measure">How.</param>
-/// <param name="IsOnDemand">Only when it is named: it takes minutes and much room on the disk.</param>
+/// <param name="IsOnDemand">Only when it is named: it takes minutes and much room on the disk, or no page shows it.</param>
 /// <param name="IsFlushed">A flush to the disk is inside the time, on both sides: shown in a table of its own.</param>
 /// <param name="Note">What has to be known to read the figures; printed after them.</param>
 internal sealed record BenchFigureGroup(
@@ -34,7 +34,6 @@ internal static class BenchFigures
         InOneProcess("read_batch"),
         InOneProcess("messages_append"),
         InOneProcess("messages_read"),
-        new([KilobyteFigure.AppendName, KilobyteFigure.ReadName], run => run.Measure(KilobyteFigure.AppendName, processCount: 1)),
         InTwoProcesses("proc_to_proc", "proc_to_proc"),
         InTwoProcesses("proc_to_proc_cold", "proc_to_proc_cold"),
         InTwoProcesses(BackPressureFigure.FigureName, BackPressureFigure.FigureName),
@@ -78,6 +77,10 @@ internal static class BenchFigures
         new([LookFigure.Name, LookFigure.HealthName, LookFigure.MeterName], run => run.Measure(LookFigure.Name, processCount: 1)),
         InOneProcess(SustainedAppendFigure.Name) with { IsOnDemand = true },
         InOneProcess(LongAppendFigure.Name) with { IsOnDemand = true },
+        new(
+            [KilobyteFigure.AppendName, KilobyteFigure.ReadName],
+            run => run.Measure(KilobyteFigure.AppendName, processCount: 1),
+            IsOnDemand: true),
     ];
 
     /// <summary>Without those that have to be named.</summary>

@@ -52,8 +52,16 @@ public sealed class MappedFileLoggerProvider : ILoggerProvider, ISupportExternal
             if (name == optionsName)
                 Change(options);
         });
-        // They may have changed while the file was opened, of which nobody was told.
-        Change(monitor.Get(optionsName));
+        try
+        {
+            // They may have changed while the file was opened, of which nobody was told.
+            Change(monitor.Get(optionsName));
+        }
+        catch
+        {
+            Dispose();
+            throw;
+        }
     }
 
     /// <summary>
