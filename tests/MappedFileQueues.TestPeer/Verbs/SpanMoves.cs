@@ -54,13 +54,11 @@ internal static class SpanMoves
         RaceVerb.Expect(reader.TryRead(out ReadOnlySpan<byte> read), "a message");
         consumer.Rewind();
         reader.Seek(QueueStart.Earliest);
-        Thread disposing = new(() =>
+        Elsewhere(() =>
         {
             queue.Dispose();
             reader.Dispose();
         });
-        disposing.Start();
-        disposing.Join();
         RaceVerb.Expect(IsWhole(span, 1) && IsWhole(read, 1), "the spans are whole after the Dispose");
         RaceVerb.ExpectDisposed(() => consumer.Consume());
         RaceVerb.ExpectDisposed(() => reader.TryRead(out _));

@@ -103,26 +103,11 @@ public sealed class SpanOfOtherTests : IDisposable
     [Fact]
     public void NextCalls_TwoThreadsHaveSpansAtTheEnd_NothingStaysMapped()
     {
-        using MappedFileQueue queue = OpenWithMessage();
-        MappedFileConsumer consumer = queue.Consumer;
-        Assert.True(consumer.TryConsume(out _));
-        using var read = new ManualResetEventSlim();
-        using var goOn = new ManualResetEventSlim();
-        var other = BackgroundCall.Start(() =>
+        CallAfterTheEndOfTwoSpans(consumer =>
         {
-            Assert.True(consumer.TryConsume(out _));
-            read.Set();
-            Assert.True(goOn.Wait(Eventually.DefaultDeadline));
             Assert.Throws<ObjectDisposedException>(consumer.Advance);
+            Assert.True(IsMapped(0));
         });
-        Assert.True(read.Wait(Eventually.DefaultDeadline));
-        BackgroundCall.Start(consumer.Dispose).Join();
-
-        Assert.Throws<ObjectDisposedException>(consumer.Advance);
-        Assert.True(IsMapped(0));
-        goOn.Set();
-        other.Join();
-        Assert.False(IsMapped(0));
     }
 
     /// <summary>
@@ -151,6 +136,12 @@ public sealed class SpanOfOtherTests : IDisposable
     [Fact]
     public void Dispose_TwoThreadsHaveSpansAtTheEnd_NothingStaysMapped()
     {
+        CallAfterTheEndOfTwoSpans(consumer => consumer.Dispose());
+    }
+
+    /// <summary>Two threads have a span each, and the consumer ends: this thread calls first, then the other one.</summary>
+    private void CallAfterTheEndOfTwoSpans(Action<MappedFileConsumer> call)
+    {
         using MappedFileQueue queue = OpenWithMessage();
         MappedFileConsumer consumer = queue.Consumer;
         Assert.True(consumer.TryConsume(out _));
@@ -166,7 +157,7 @@ public sealed class SpanOfOtherTests : IDisposable
         Assert.True(read.Wait(Eventually.DefaultDeadline));
         BackgroundCall.Start(consumer.Dispose).Join();
 
-        consumer.Dispose();
+        call(consumer);
         goOn.Set();
         other.Join();
         Assert.False(IsMapped(0));
